@@ -30,7 +30,7 @@ skip() {
     exit 77
 }
 
-# Fetch sources by apt-get with package lists of its own, which needs no root. apt-get checks Debian's signature.
+# Fetch Debian's sources without root: apt-get uses folders of its own, and checks Debian's signature.
 fetch_sources() {
     local apt=$out/source/apt
     local options=(-qq -o "Dir::Etc::SourceList=$apt/trixie.list" -o Dir::Etc::SourceParts=- -o "Dir::State::Lists=$apt/lists"
@@ -62,7 +62,7 @@ check() {
     [ -f "$mnist/train-images-idx3-ubyte" ] || skip "MNIST is missing: run deploy/fetch-mnist.sh build/data/mnist"
 }
 
-# The board's build uses this machine's xxhash.h, and must not see its other headers. So xxhash.h is linked into a folder of its own.
+# The board's build must see xxhash.h, but not this machine's other headers. So xxhash.h is linked into a folder of its own.
 build_board() {
     mkdir -p "$out/include"
     ln -sf "$(echo '#include <xxhash.h>' | cc -E -M - | grep -o '/[^ ]*xxhash.h')" "$out/include/xxhash.h"

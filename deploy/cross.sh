@@ -29,7 +29,7 @@ is_here() {
     command -v "$compiler" >/dev/null && command -v "$emulator" >/dev/null
 }
 
-# The build uses this machine's xxhash.h, and must not see its other headers. So xxhash.h is linked into a folder of its own.
+# The build must see xxhash.h, but not this machine's other headers. So xxhash.h is linked into a folder of its own.
 header_folder() {
     local header=
     for folder in $(pkg-config --variable=includedir libxxhash 2>/dev/null) /usr/include /usr/local/include; do

@@ -39,7 +39,7 @@ run_tests() {
     done | paste -sd, | sed 's/,/,\n/g'
 }
 
-# Run one small test only, as compute-sanitizer makes it some hundred times slower.
+# Run one small test only, because compute-sanitizer makes it much slower.
 run_sanitizer() {
     if [[ $device != cuda* ]] || ! command -v compute-sanitizer >/dev/null; then
         echo '"left out: it needs CUDA and compute-sanitizer"'

@@ -180,7 +180,7 @@ train_on_hosts() {
     trap 'rm -rf "$results"' EXIT
 }
 
-# Bytes on the lines, in MB: without NICs, with them, and how many times fewer.
+# Print the bytes on the lines in MB: without NICs, with NICs, and the ratio.
 table() {
     printf '\n%-8s %12s %12s %7s\n' "" "plain, MB" "NIC, MB" "ratio"
     paste -d' ' "$results"/{plain,nic}.{before,after} | awk '{

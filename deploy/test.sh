@@ -97,8 +97,8 @@ files_in_memory() {
     fi
 }
 
-# In both stages with sanitizers a test makes fewer tries than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h. In these two
-# stages, tests of the coordinator run on SQLite alone, except contract.test_store*, which run on each store.
+# With sanitizers, tests make fewer tries: FED_TEST_SIZE in tests/support/fed_test.h. Tests of the coordinator then run on SQLite alone,
+# except contract.test_store*.
 other_stores='^(fedserver|contract|deploy)\..*\.postgres$'
 
 address_sanitizer() {
@@ -113,9 +113,8 @@ address_sanitizer() {
     run clang -L fuzz
 
     stage "tests under AddressSanitizer and UBSan"
-    # The last stage runs what is left out here. Some tests only start other programs or compile. Others are repeated on the fake CUDA
-    # driver or on another store. Sweeps, the kill matrix and worker groups with faults start thousands of processes, whose code other
-    # tests run here. Of whole trainings on a device, fedclient.train.test_backends tests the single steps here.
+    # The last stage runs the tests that are left out here. They only start other programs or compile, repeat other tests on another store
+    # or device, or start thousands of processes.
     run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|edge_deaths|kill_matrix|worker_faults)$|'"$other_stores"'|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.|^deploy\.(nic|caches|proxies|figure|units|monitoring)$|^fedclient\.train\.test_device_curves$'
 }
 
@@ -124,9 +123,8 @@ thread_sanitizer() {
     # Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
     local prefix=(env)
     ! setarch -R true 2>/dev/null || prefix=(setarch -R)
-    # Left out are tests with one thread, such as those of fednic, and repetitions on other stores. e2e.test_fedsim, sweeps and the kill
-    # matrix are left out, because deploy.sim.test_inproc, e2e.test_chaos and e2e.test_edges run the same code here. The sanitizer can't
-    # see into Open MPI and devices.
+    # Left out are tests with one thread, repetitions on other stores, and tests whose code other tests run here. The sanitizer can't see
+    # into Open MPI and devices.
     local threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.system\.test_threads$|^codecs\.test_tensor$|^contract\.test_each_(link|collective)$'
         -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_client$|state\.test_slots$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|edge_deaths|kill_matrix|worker_faults|nic_.*|outputs)$|'"$other_stores")
     # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
@@ -149,14 +147,13 @@ other_machines() {
     fi
 }
 
-# Run tests of the optimised build, with a report from which count reads numbers.
+# Run tests of the optimised build, with a JUnit report from which `count` reads numbers.
 optimised() { # [ctest options]
     local prefix=(env "${device[@]}")
     run release "$@" --output-junit "$junit"
 }
 
-# A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end: a
-# test that fails by chance is a fault all the same, whose cause somebody has to find.
+# A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end.
 forgiving() { # COMMAND...
     "$@" && return
     mapfile -t flaky < <(cut -d: -f2 build/release/Testing/Temporary/LastTestsFailed.log)

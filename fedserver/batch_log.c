@@ -10,7 +10,7 @@ static void keep(void *user, fed_log_level level, const char *line) {
         fed_write_u8(&b->lines, (uint8_t)level);
         fed_write_bytes(&b->lines, (const uint8_t *)line, strlen(line) + 1);
     }
-    /* Without memory to keep the line, write it at once: better too early than lost. */
+    /* If there is no memory to keep the line, write it at once. */
     if (!b->open || b->lines.status != FED_OK) {
         b->to->write(b->to->user, level, line);
     }

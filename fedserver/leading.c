@@ -1,4 +1,5 @@
-/* For adapters where coordinators share a store: leader, update limit, questions of the front. */
+/* Functions for adapters of coordinators that share a store: leader, update limit, questions of the
+ * front. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/front/relay.h"
 #include "fedserver/rounds/intake.h"

@@ -10,7 +10,7 @@
 struct fedserver_reopening {
     const fedserver_store *store;
     const char *directory, *where;
-    void *db; /* before the thread has opened the store: the old handle; afterwards: the new one */
+    void *db; /* the old handle, until the thread has opened the new one */
     pthread_t thread;
     atomic_bool ended;
     fed_status status;

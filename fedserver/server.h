@@ -21,7 +21,7 @@ typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
 
-/** Numbers of devices in memory: first the numbers by state, then those by what devices compute on.
+/** Numbers of devices in memory: first by state, then by what the devices compute on.
  * routes/get_metrics.c counts some devices at a time. */
 enum { FEDSERVER_CENSUS = 16 };
 typedef struct fedserver_census {
@@ -30,8 +30,8 @@ typedef struct fedserver_census {
     uint64_t counted[FEDSERVER_CENSUS]; /* numbers of the last complete count */
 } fedserver_census;
 
-/** The functions that answer requests. They are pointers because routes/ depends on the server,
- * and the server must not depend on routes/. */
+/** The functions that answer requests. They are pointers because the server must not depend on
+ * routes/. */
 typedef struct fedserver_routing {
     /** Find the request's route, and answer the request by it. */
     fed_status (*answer)(fedserver *server, const fedserver_request *request, int64_t now_ms,
@@ -46,26 +46,26 @@ typedef struct fedserver_routing {
  */
 struct fedserver {
     char *directory;
-    const fed_log *log; /* the lines of a batch of requests are written after its commit */
+    const fed_log *log; /* the lines of a batch of requests are written after the batch's commit */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
-    void *db; /* the store's handle; NULL: the store is being opened again, or that has failed */
-    fedserver_reopening *reopening; /* a follower opens its store again; NULL: the store is open */
-    char where[512]; /* place of the store's data, as the directory's file `store` names it */
+    void *db;                       /* the store's handle; NULL: the store is not open */
+    fedserver_reopening *reopening; /* a follower's thread that opens the store again; NULL: none */
+    char where[512]; /* where the store keeps its data, as the directory's file `store` says */
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* this process holds the lock, and has filled `rounds` */
-    /* another coordinator leads, or none does: this one has no rounds, and handles no request */
+    /* this coordinator does not lead: it has no rounds, and handles no request */
     bool following;
-    bool parted;          /* this process has given up the lead, and is about to end */
+    bool parted;          /* this process has given up leadership, and is about to end */
     fedserver_lead lead;  /* who leads; only set if the setup has an address */
     int64_t lead_ms;      /* when the store was last asked who leads, by the monotonic clock */
-    uint32_t followers;   /* coordinators that pass requests on to this one */
+    uint32_t followers;   /* number of coordinators that follow this one */
     uint64_t heard_limit; /* at a follower: the leader's limit of an update's bytes; 0: unknown */
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;
-    uint64_t authority; /* fedserver_ca_id of the issuing CA; 0: not known, as in the front */
+    uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
     struct fedserver_relay *relay; /* connects front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
     uint64_t refusals;  /* number of refusals that are not yet in the audit log */
@@ -75,8 +75,8 @@ struct fedserver {
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;
-    bool is_edge;               /* this coordinator is an edge aggregator */
-    uint32_t upstream_failures; /* of an edge aggregator: steps that failed in a row; 0: none */
+    bool is_edge;
+    uint32_t upstream_failures; /* an edge aggregator's failed steps in a row */
     uint64_t blobs;             /* how many requests for sealed downloads were answered */
 };
 

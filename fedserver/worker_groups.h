@@ -19,7 +19,7 @@ enum { FEDSERVER_WORKER_GROUPS = 64, FEDSERVER_WORKER_GROUP_WORKERS = 1024 };
 #define FEDSERVER_WORKER_GROUP_FRESH_MS INT64_C(30000)
 
 typedef struct fedserver_worker_group {
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the device */
+    uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t heard_ms;
     fed_worker_group told;
 } fedserver_worker_group;

@@ -20,7 +20,7 @@ typedef struct batch {
     char out[1024];
     char fedserver[SIM_PATH];
     sim_bar bar;
-    size_t done, failed; /* cells */
+    size_t done, failed;
 } batch;
 
 static bool exists(const char *directory, const char *name) {

@@ -94,9 +94,8 @@ static int run_command(const char *name, const sim_command *command) {
 }
 
 int main(int argc, char **argv) {
-    /* Each step takes and frees blocks as large as the model. Let malloc keep them, as the system
-     * would clear new memory each time. 32 MB is the largest mmap threshold that malloc takes. An
-     * arena without used blocks returns its memory whatever M_TRIM_THRESHOLD is, so allow few. */
+    /* Each step takes and frees blocks as large as the model. Let malloc keep them, because the
+     * system would clear new memory each time. */
     mallopt(M_MMAP_THRESHOLD, 1 << 25);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_ARENA_MAX, 2);

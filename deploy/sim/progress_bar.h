@@ -1,4 +1,4 @@
-/* How far a run, or a grid of runs, is: a bar at a terminal, elsewhere a line every ten seconds. */
+/* The progress of a run, or of a grid of runs: a bar at a terminal, elsewhere lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_PROGRESS_BAR_H
 #define FEDSIM_PROGRESS_BAR_H
@@ -13,7 +13,7 @@ typedef struct sim_bar {
     fed_progress line;
     size_t cell, cells; /* index of the present run, from 0; number of runs */
     double shown_s;
-    bool begun, run_begun; /* progress was shown: of any run; of the present run */
+    bool begun, run_begun; /* progress was shown for any run; for the present run */
     /* The share done and the run's wall seconds when this process first showed progress. */
     double first_share, first_s;
 } sim_bar;

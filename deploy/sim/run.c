@@ -1,4 +1,4 @@
-/* Does a run, from its options to its log. */
+/* Runs a simulation, from its options to its log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/run.h"
 
@@ -111,7 +111,7 @@ fed_status sim_run(const sim_options *o, const sim_watch *watch, sim_log *log, f
     log->clients = calloc(o->clients, sizeof *log->clients);
     FED_REQUIRE(log->clients != NULL, FED_ENOMEM);
     log->client_count = o->clients;
-    const double before_s = sim_cpu_s(); /* the grid's earlier runs used this time */
+    const double before_s = sim_cpu_s(); /* CPU time of the grid's earlier runs */
     fed_status status = open_clients(&clients, o, log, err);
     clients.before_cpu_s = before_s;
     if (status == FED_OK) {

@@ -1,4 +1,4 @@
-/* Does a run, from its options to its log. */
+/* Runs a simulation, from its options to its log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RUN_H
 #define FEDSIM_RUN_H

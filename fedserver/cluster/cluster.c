@@ -1,6 +1,6 @@
 /* Keeps a coordinator's links: the leader's to its followers, a follower's to the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* accept4 */
+#define _GNU_SOURCE /* for accept4 */
 #include "fedserver/cluster/cluster.h"
 
 #include <errno.h>
@@ -18,14 +18,14 @@
 #include "fed/host_port.h"
 
 enum {
-    AGAIN_MS = 100,       /* time between two tries to connect to the leader */
-    SAY_EVERY_MS = 10000, /* least time between two log lines about links that fail */
+    AGAIN_MS = 100, /* time between two tries to connect to the leader */
+    SAY_EVERY_MS = 10000,
     ADDRESS_TEXT = 256
 };
 
 typedef struct place {
     cluster_link *link;
-    bool writes; /* epoll also watches whether the socket takes bytes */
+    bool writes; /* epoll also watches for EPOLLOUT */
 } place;
 
 struct cluster {
@@ -40,8 +40,7 @@ struct cluster {
     uint64_t term;
     bool told; /* the log already says that the link to the leader works */
     int64_t again_ms, said_ms;
-    /* bytes of the largest update: what this process announces as the leader; what this process, as
-     * a follower, last heard from the leader */
+    /* bytes of the largest update: as this process announces it, and as the leader announced it */
     uint64_t says, heard;
 };
 
@@ -81,7 +80,7 @@ int cluster_fd(const cluster *c) {
 
 static void end_link(place *p, void (*tell)(void *user, void *owner), void *user) {
     cluster_link *link = p->link;
-    p->link = NULL; /* before `tell`, which may ask whether there is a link */
+    p->link = NULL; /* cleared first, because `tell` may ask whether there is a link */
     for (size_t k = 0; link != NULL && k < cluster_link_owners(link); k++) {
         uint64_t id;
         void *owner = cluster_link_owner_at(link, k, &id);
@@ -127,8 +126,8 @@ static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error 
     return FED_OK;
 }
 
-/* Find a free place, or take the place of the oldest peer that has not proved its key: peers that
- * only connect must keep no follower out. NULL: followers have all places. */
+/* Find a free place, or take the place of the oldest peer that has not proved its key. Peers that
+ * only connect must not keep followers out. NULL: followers have all places. */
 static place *make_place(cluster *c) {
     place *oldest = NULL;
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
@@ -148,8 +147,7 @@ static place *make_place(cluster *c) {
     return oldest;
 }
 
-/* Returns the socket, while it connects. -1: the address is no IP address with a port, or the
- * system refuses. */
+/* Returns a socket that is connecting, or -1 after an error. */
 static int begin_connect(const char *address) {
     fed_host_port at;
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -175,7 +173,7 @@ static bool may_say(cluster *c) {
     return may;
 }
 
-/* Log at once if the link has worked, else at most once in SAY_EVERY_MS. */
+/* Log each failure of a link that worked before; else log at most once in SAY_EVERY_MS. */
 static void complain(cluster *c, const char *why) {
     if (may_say(c) || c->told) {
         fed_logf(c->log, FED_LOG_WARN, "no link to the leader at %s: %s", c->leader, why);
@@ -233,7 +231,7 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
     cluster_answer answer;
     void *owner = cluster_link_owner(link, frame->id);
     if (frame->kind != CLUSTER_ANSWER || owner == NULL) {
-        return FED_OK; /* an answer to a request that was cancelled is dropped */
+        return FED_OK; /* an answer to a cancelled request is dropped */
     }
     if (cluster_answer_read(frame->head.data, frame->head.len, &answer) != FED_OK) {
         return fed_fail(err, FED_EFORMAT,
@@ -261,7 +259,7 @@ static void poll_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
         const fed_status status = cluster_link_run(p->link, now_ms, from_follower, c, moved, &why);
         if (status != FED_OK) {
             if (cluster_link_up(p->link) || may_say(c)) {
-                /* Peers that have not proved the key must not fill the log. */
+                /* Peers without the key must not fill the log. */
                 fed_logf(c->log, status == FED_EAUTH ? FED_LOG_WARN : FED_LOG_INFO,
                          "the link of a follower ended: %s", why.text);
             }

@@ -6,8 +6,7 @@
 #include "fed/log.h"
 #include "fedserver/cluster/cluster_link.h"
 
-/** How many followers' links the leader keeps. A peer that has not yet proved the coordinators'
- * key has a place, too, but loses it when a follower needs it. */
+/** The most links to followers. A peer that has not proved its key may lose its place. */
 enum { CLUSTER_LINKS_MOST = 64 };
 
 /*
@@ -15,7 +14,7 @@ enum { CLUSTER_LINKS_MOST = 64 };
  * begins as a follower and may become the leader, never the other way round.
  *
  * `owner` is the caller's pointer for a request. cluster_poll calls the functions below;
- * cluster_close, cluster_dismiss and the poll of a new leader may call `left` and `lost`, too.
+ * cluster_close and cluster_dismiss may call `left` and `lost`, too.
  */
 typedef struct cluster_handlers {
     void *user;
@@ -25,11 +24,11 @@ typedef struct cluster_handlers {
      * sets *owner. Once it has returned, cluster_answer_send may answer. An error ends the link. */
     fed_status (*asked)(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                         fed_error *err);
-    /** At the leader: nobody waits for that request's answer any more. The link may be gone. */
+    /** At the leader: the request's answer is no longer wanted. The link may be gone. */
     void (*left)(void *user, void *owner);
     /** At a follower: the answer has come. The function owns answer->response.body. */
     void (*answered)(void *user, void *owner, cluster_answer *answer);
-    /** At a follower: no answer will come. The leader may have handled the request, or not. */
+    /** At a follower: no answer will come. The leader may have handled the request. */
     void (*lost)(void *user, void *owner);
 } cluster_handlers;
 
@@ -51,8 +50,8 @@ int cluster_fd(const cluster *c);
 int64_t cluster_next_ms(const cluster *c);
 
 /** Accept, connect, receive and send as far as that is possible without waiting. leads: this
- * process leads. Otherwise leader is the leader's address ("": not known), and term the number of
- * its lead. *moved grows by the bytes that came. */
+ * process leads. Otherwise leader is the leader's address ("": not known), and term the leader's
+ * term. *moved grows by the number of bytes received. */
 void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved);
 void cluster_flush(cluster *c);
 
@@ -61,7 +60,7 @@ void cluster_announce(cluster *c, uint64_t limit);
 /** At a follower: the size that a leader announced last; 0: none yet. */
 uint64_t cluster_heard(const cluster *c);
 
-/** How many followers have a link to this process. */
+/** Number of followers that have a link to this process. */
 unsigned cluster_followers(const cluster *c);
 /** End the links of followers, and take no more: this process is about to end. */
 void cluster_dismiss(cluster *c);
@@ -71,15 +70,15 @@ void cluster_dismiss(cluster *c);
  * was sent. */
 fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
                            void *owner, uint64_t *id, fed_error *err) FED_CHECKED;
-/** At a follower: nobody waits for that request's answer any more. No handler is called for it. */
+/** At a follower: the request's answer is no longer wanted. No handler is called for it. */
 void cluster_cancel(cluster *c, uint64_t id);
-/** The requests that wait for the leader's answer: owner and id at an index below cluster_carried;
- * NULL: there is none at that index. */
+/** Get the owner and id of a request that waits for the leader's answer, by an index below
+ * cluster_carried. NULL: there is none at that index. */
 void *cluster_carried_at(const cluster *c, size_t index, uint64_t *id);
 size_t cluster_carried(const cluster *c);
 
-/** At the leader: answer a request. same: without the body, which the follower has. Does nothing
- * if nobody waits for that id any more. */
+/** At the leader: answer a request. same: leave out the body, which the follower has. Does nothing
+ * if no request with that id waits. */
 void cluster_answer_send(cluster_link *link, uint64_t id, const fedserver_response *response,
                          bool same);
 

@@ -12,21 +12,21 @@ enum {
     CHUNK = CLUSTER_TLS_RECORD,
     /* a smaller blob is copied, to be sent in one record with its head */
     COPIED_MOST = 4096,
-    RECORDS_A_TURN = 64,     /* the most in one call, so that other sockets get their turn */
-    OWNERS_MOST = 128 * 1024 /* most requests without an answer on one link */
+    RECORDS_A_TURN = 64,     /* most records in one call, so that other sockets are not delayed */
+    OWNERS_MOST = 128 * 1024 /* most unanswered requests on one link */
 };
 
 typedef struct chunk {
     struct chunk *next;
     fedserver_blob *blob; /* NULL: the bytes are in `bytes` */
-    size_t len, at;       /* at: how many bytes are sent already */
-    uint8_t bytes[];      /* [CHUNK], where blob is NULL */
+    size_t len, at;       /* at: number of bytes already sent */
+    uint8_t bytes[];      /* CHUNK bytes if blob is NULL, else none */
 } chunk;
 
 typedef struct owned {
     uint64_t id;
     void *owner;
-    size_t free_at; /* at the side that connected: index of the next free element, plus one */
+    size_t free_at; /* at the side that connected: index of the next free element + 1 */
 } owned;
 
 struct cluster_link {
@@ -35,16 +35,16 @@ struct cluster_link {
     bool caller, shaken, up;
     bool broken; /* a frame could not be queued completely: out of memory */
     int64_t heard_ms, spoke_ms;
-    /* The numbers in heartbeats: this side's, the last that this side sent, the peer's last. */
+    /* numbers in heartbeats: this side's number, the last one that it sent, the peer's last */
     uint64_t says, said, heard;
     chunk *first, *last;
     size_t waiting; /* bytes in chunks that are not blobs */
     cluster_frame frame;
-    owned *owners; /* [owner_cap], by the low half of an id */
+    owned *owners; /* [owner_cap]; index: low half of an id */
     size_t owner_cap;
-    /* For the side that connected. Indices below owner_count have been used. */
+    /* for the side that connected: elements from this index on have never been used */
     size_t owner_count;
-    /* index of a free element below owner_count, plus one; 0: none */
+    /* index of a free element below owner_count, + 1; 0: none */
     size_t free_at;
 };
 

@@ -5,8 +5,8 @@
 
 #include "fedserver/cluster/cluster_message.h"
 
-/** A link sends a heartbeat after CLUSTER_HEARTBEAT_MS without other bytes. It ends when its peer
- * has sent nothing for CLUSTER_SILENT_MS: the peer is stopped, or the network is cut. */
+/** A link sends a heartbeat after CLUSTER_HEARTBEAT_MS without other bytes. It ends after
+ * CLUSTER_SILENT_MS without bytes of the peer. */
 enum { CLUSTER_HEARTBEAT_MS = 1000, CLUSTER_SILENT_MS = 4000 };
 
 /** This side's key. credentials: a gnutls_certificate_credentials_t with server.pem and
@@ -16,14 +16,13 @@ typedef struct cluster_keys {
     const char *certificate;
 } cluster_keys;
 
-/** How many bytes may wait to be sent on a link, because devices may send faster than the link
- * does. A device that leaves frees its request's body, but not the copy that waits here. */
+/** The most bytes that may wait on a link. Devices may send faster than the link does. */
 enum { CLUSTER_WAITING_MOST = 256 << 20 };
 
 typedef struct cluster_link cluster_link;
 
-/** Make a link of a non-blocking socket, which the link owns. caller: this side connected, and did
- * not accept. Errors: those of cluster_tls_open; then the socket is closed. */
+/** Make a link of a non-blocking socket, which the link owns. caller: this side connected; false:
+ * it accepted. Errors: those of cluster_tls_open; then the socket is closed. */
 fed_status cluster_link_new(int fd, bool caller, const cluster_keys *keys, int64_t now_ms,
                             cluster_link **link, fed_error *err) FED_CHECKED;
 /** Close the connection. NULL is allowed. */
@@ -33,7 +32,7 @@ int cluster_link_fd(const cluster_link *link);
 
 /** Have both sides proved their key and sent CLUSTER_HELLO? Only then other frames may be sent. */
 bool cluster_link_up(const cluster_link *link);
-/** Does the link wait until the socket takes bytes? */
+/** Does the link wait for its socket to become writable? */
 bool cluster_link_writes(const cluster_link *link);
 /** The latest time for the next cluster_link_run, by the monotonic clock. */
 int64_t cluster_link_next_ms(const cluster_link *link);
@@ -56,9 +55,9 @@ fed_status cluster_link_send(cluster_link *link, cluster_kind kind, uint64_t id,
 typedef fed_status (*cluster_link_taker)(void *user, cluster_link *link, cluster_frame *frame,
                                          fed_error *err);
 
-/** Go on with the handshake, receive and send as far as that is possible without waiting. *moved
- * grows by the bytes that came. After an error the link is of no more use, and err says why:
- * FED_ENET, FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM. */
+/** Continue the handshake, receive and send as far as that is possible without waiting. *moved
+ * grows by the number of bytes received. After an error the link can only be freed, and err says
+ * why: FED_ENET, FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM. */
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) FED_CHECKED;
 
@@ -66,21 +65,21 @@ fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_tak
 void cluster_link_flush(cluster_link *link, int64_t now_ms);
 
 /*
- * The requests of a link that are not answered yet. `owner` is this side's pointer for a request.
- * The low half of an id is a small index, which is used again for later requests; the high half
- * tells these apart. So each side finds an owner in an array.
+ * The unanswered requests of a link. `owner` is this side's pointer for a request. The low half of
+ * an id is a small array index, which later requests use again; the high half tells these requests
+ * apart.
  */
 
 /** At the side that connected: make a new id for that owner. FED_ENOMEM. */
 fed_status cluster_link_claim(cluster_link *link, void *owner, uint64_t *id,
                               fed_error *err) FED_CHECKED;
-/** At the side that accepted: store the owner of a request that came. FED_EFORMAT: the index
- * in the id is in use, or too large; FED_ENOMEM. */
+/** At the side that accepted: store the owner of a received request. FED_EFORMAT: the index in the
+ * id is in use, or too large; FED_ENOMEM. */
 fed_status cluster_link_own(cluster_link *link, uint64_t id, void *owner,
                             fed_error *err) FED_CHECKED;
-/** The owner of that id; NULL: nobody waits for an answer with that id. */
+/** The owner of that id; NULL: no request with that id waits. */
 void *cluster_link_owner(const cluster_link *link, uint64_t id);
-/** Forget the owner of that id, because nobody waits for its answer any more. */
+/** Forget the owner of that id. */
 void cluster_link_disown(cluster_link *link, uint64_t id);
 /** The owner at an index below cluster_link_owners; NULL: none. */
 void *cluster_link_owner_at(const cluster_link *link, size_t index, uint64_t *id);

@@ -12,7 +12,7 @@ void cluster_frame_init(cluster_frame *frame) {
 
 void cluster_frame_clear(cluster_frame *frame) {
     fed_writer_free(&frame->body);
-    frame->head.len = 0; /* keeps its memory for the next frame */
+    frame->head.len = 0; /* the memory is kept for the next frame */
     frame->first_len = 0;
 }
 

@@ -21,20 +21,20 @@ enum {
 };
 
 typedef enum cluster_kind {
-    CLUSTER_HELLO = 1,    /* the first frame of each side; the id is CLUSTER_PROTOCOL */
-    CLUSTER_REQUEST = 2,  /* from a follower: a request of a device or of the front */
-    CLUSTER_ANSWER = 3,   /* from the leader: the answer to a request */
-    CLUSTER_CANCEL = 4,   /* from a follower: nobody waits for the answer with this id */
+    CLUSTER_HELLO = 1,   /* the first frame of each side; the id is CLUSTER_PROTOCOL */
+    CLUSTER_REQUEST = 2, /* from a follower: a request of a device or of the front */
+    CLUSTER_ANSWER = 3,
+    CLUSTER_CANCEL = 4,   /* from a follower: the answer with this id is no longer wanted */
     CLUSTER_HEARTBEAT = 5 /* this side is alive; id: bytes of the largest update */
 } cluster_kind;
 
-/** A frame that is being received. cluster_frame_init makes it wait for its first byte. */
+/** A frame that is being received. cluster_frame_init prepares it for its first byte. */
 typedef struct cluster_frame {
     cluster_kind kind;
     uint64_t id;
     /* lengths that the first CLUSTER_FRAME_SIZE bytes announce */
     size_t head_len, body_len;
-    fed_writer head, body; /* bytes of the head and of the body that have come */
+    fed_writer head, body;
     uint8_t first[CLUSTER_FRAME_SIZE];
     size_t first_len;
 } cluster_frame;

@@ -9,7 +9,7 @@
 
 #include "fed/hash.h"
 
-/* Both sides are this program, so each kind of algorithm needs only a few choices. */
+/* Both sides run this program, so a few algorithms are enough. */
 static const char priority[] =
     "NONE:+VERS-TLS1.3:+CTYPE-X509:+COMP-NULL:+ECDHE-ECDSA:+AEAD:+AES-128-GCM:+AES-256-GCM:"
     "+CHACHA20-POLY1305:+GROUP-X25519:+GROUP-SECP256R1:+SIGN-ECDSA-SECP256R1-SHA256";
@@ -35,7 +35,7 @@ static bool key_of(const gnutls_datum_t *text, gnutls_x509_crt_fmt_t format,
     return read;
 }
 
-/* Called by GnuTLS inside the handshake: accept only a certificate with this side's own key. The
+/* Called by GnuTLS during the handshake: accept only a certificate with this side's own key. The
  * handshake itself proves that the peer has the private key. */
 static int verify_twin(gnutls_session_t session) {
     cluster_tls *tls = gnutls_session_get_ptr(session);
@@ -113,7 +113,7 @@ fed_status cluster_tls_handshake(cluster_tls *tls, fed_error *err) {
     while (result == GNUTLS_E_WARNING_ALERT_RECEIVED) {
         result = gnutls_handshake(tls->session);
     }
-    if (tls->stranger) { /* tell the peer, so that it need not wait for an answer */
+    if (tls->stranger) { /* so that the peer need not wait for an answer */
         (void)gnutls_alert_send(tls->session, GNUTLS_AL_FATAL, GNUTLS_A_BAD_CERTIFICATE);
     }
     return result == 0 ? FED_OK : fail_of(tls, result, err);

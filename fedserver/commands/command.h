@@ -1,4 +1,4 @@
-/* What a command of the program fedserver is: its name, its options, and its function. */
+/* A command of the program fedserver: its name, its options, and its function. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_COMMAND_H
 #define FEDSERVER_COMMANDS_COMMAND_H
@@ -21,7 +21,6 @@ enum { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_USAGE = 2 };
 
 enum { COMMAND_LIST = 32, COMMAND_OPERANDS = 4 };
 
-/** The values of an option that may be repeated. */
 typedef struct command_list {
     const char *items[COMMAND_LIST + 1]; /* NULL after the last value */
     size_t count;
@@ -48,11 +47,11 @@ typedef struct arguments {
     double days;
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
     long edge_cohort, edge_goal, edge_minimum;
-    long task;                                  /* 0: none */
+    long task;
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */
 } arguments;
 
-/** The work of a command on an open coordinator. */
+/** A command's function, called with an open coordinator. */
 typedef fed_status (*command_work)(fedserver *server, const arguments *args, fed_error *err);
 
 struct command {
@@ -63,8 +62,8 @@ struct command {
     /* options besides --dir, such as "bind front-port"; NULL: none */
     const char *options;
     const char *operands; /* after the options, such as "ID [POSITION]"; NULL: nothing */
-    const char *brief;    /* a few words for the list of commands */
-    const char *help;     /* its usage, then a line for each option */
+    const char *brief;
+    const char *help; /* usage, then a line for each option */
 };
 
 /** Read a command's words; argv[0] is the command's name. Returns -1 to go on, or the exit status

@@ -1,4 +1,4 @@
-/* What the listing commands share: lists as text or as JSON. */
+/* Code that the listing commands share: lists as text or as JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* The commands run and front: the two processes that serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* pipe2 */
+#define _GNU_SOURCE /* for pipe2 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -40,14 +40,14 @@ typedef struct front {
     const arguments *args;
     const fed_log *log;
     pid_t pid; /* 0: none runs */
-    /* The front's listening socket. This process keeps it open, too, so that people's connections
-     * only wait while the front is started again. */
+    /* The front's listening socket. This process keeps it open, too, so that connections wait while
+     * the front starts again. */
     int socket;
     int ready; /* a pipe: the front writes a byte once it serves; -1: none */
     bool served;
     uint16_t port, devices_port;
     int64_t started_ms;
-    unsigned failures; /* starts in a row that ended before the front served */
+    unsigned failures; /* consecutive starts that ended before the front served */
     fed_status status; /* result of opening the socket, and of upstream_tend */
     fed_error err;
     upstream *edge; /* NULL: this coordinator is no edge aggregator */
@@ -93,7 +93,7 @@ static void close_ready(front *f) {
 }
 
 static void start_front(front *f) {
-    /* asked before the fork, because the parent may be dead when the child asks */
+    /* read before the fork, because later the child's parent may be another process */
     const pid_t self = getpid();
     int ends[2] = {-1, -1};
     close_ready(f);
@@ -171,8 +171,7 @@ static void tend_front(void *user) {
     notify_alive();
 }
 
-/* Stop the front. The signal is repeated, because a signal between the child's fork and exec is
- * lost. */
+/* Stop the front. A signal between the child's fork and exec is lost, so the signal is repeated. */
 static void stop_front(front *f) {
     enum { PAUSE_MS = 5, TRIES = 1000 };
     for (int k = 0; f->pid > 0; k++) {
@@ -232,7 +231,6 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
     notify_send("READY=1");
 }
 
-/* Set signal handlers, and raise the limit of open files, because each connection needs one. */
 static void prepare_process(void) {
     struct rlimit limit;
     struct sigaction action = {.sa_handler = on_signal};
@@ -253,7 +251,7 @@ static uint64_t task_memory(const arguments *args) {
                                  : fedserver_machine_bytes() / 2;
 }
 
-/* *edge becomes the device of an edge aggregator; edge NULL: none. */
+/* *edge: set to the device of an edge aggregator; edge NULL: there is none. */
 static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {

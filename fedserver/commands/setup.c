@@ -9,7 +9,7 @@
 static int init(const arguments *args) {
     char machine[256] = "";
     const char *hosts[] = {"localhost", "127.0.0.1", "::1", NULL, NULL};
-    /* A machine's name need not be a name that a certificate can have. */
+    /* A machine's name need not be valid in a certificate. */
     if (gethostname(machine, sizeof machine - 1) == 0 && fed_host_is_valid(machine)) {
         hosts[3] = machine;
     }

@@ -31,7 +31,7 @@ typedef struct finish {
 struct upstream {
     const arguments *args;
     const fed_log *log;
-    fed_log device_log;  /* says each failure once: say_once */
+    fed_log device_log;  /* writes each failure only once */
     uint64_t said[SAID]; /* digests of the newest failures in the log */
     unsigned said_count;
     fedserver_edge *edge;
@@ -121,8 +121,8 @@ static void say_once(void *user, fed_log_level level, const char *line) {
     u->log->write(u->log->user, level, line);
 }
 
-/* Wait a while for the serving thread. True: it has answered. offer: its left_ms is set to the rest
- * of the lease; NULL: there is no offer. */
+/* Wait a while for the serving thread. True: it has answered. offer: gets the new left_ms; NULL:
+ * there is no offer. */
 static bool is_answered(upstream *u, fedserver_edge_offer *offer, uint32_t left_ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LOOK_MS;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
@@ -232,9 +232,8 @@ static uint32_t next_wait(uint32_t wait_ms) {
     return 2 * wait_ms < MOST_MS ? 2 * wait_ms : MOST_MS;
 }
 
-/* Do one step of the device, and rest. No failure of the step ends the edge aggregator: it serves
- * its devices, and asks upstream again. After a refusal that only a person upstream can change
- * (FED_EAUTH), the client says when to ask. *wait_ms: the rest after any other failure. */
+/* Do one step of the device, and rest. A failed step does not end the edge aggregator, which still
+ * serves its devices. *wait_ms: the rest after a failure, unless the client names another. */
 static void step_on(upstream *u, fedclient *client, bool *told, uint32_t *wait_ms) {
     fedclient_event event = {0};
     fed_error err = {0};
@@ -278,9 +277,8 @@ static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_
     return FED_OK;
 }
 
-/* Enrol, and try again until upstream answers as it should: it may be down, or of another release,
- * when the edge aggregator starts. An edge aggregator that is enrolled keeps the token for the case
- * that upstream refuses it; the token's file may be gone by then. */
+/* Enrol, and try again while upstream is down or of another release. The token is read first,
+ * because its file may be gone later. */
 static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     char token[TOKEN_MOST];
     fed_error why = {0};

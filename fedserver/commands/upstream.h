@@ -18,8 +18,8 @@ void upstream_folder(const char *dir, char *dst, size_t cap);
 fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
                          upstream **made, fed_error *err) FED_CHECKED;
 
-/** Let the device go on. Call it in the thread that serves, between two batches of requests. After
- * an error the process must end. */
+/** Continue the device's work. Call this function in the thread that serves, between two batches of
+ * requests. After an error the process must end. */
 fed_status upstream_tend(upstream *u, fed_error *err) FED_CHECKED;
 
 /** End the device's thread, and free it. NULL is allowed. */

@@ -19,8 +19,8 @@
 #include "fed/clock.h"
 
 enum {
-    PEERS = 4,              /* how many fronts may be connected */
-    PATHS = 3,              /* how many paths have RELAYED in routes/routes.def */
+    PEERS = 4,              /* most fronts connected at a time */
+    PATHS = 3,              /* number of RELAYED paths in routes/routes.def */
     QUESTION = 64,          /* most bytes of a question's packet */
     HEAD = 128,             /* most bytes of an answer's packet */
     SPACING_MS = 20,        /* least time between two questions for the same path */
@@ -45,14 +45,14 @@ typedef struct front {
     int fd;
     fedserver_blob *body; /* an answer that waits for the commit; NULL: none */
     char head[HEAD];
-    uint64_t ticket; /* number of its question that was taken and is not answered yet; 0: none */
+    uint64_t ticket; /* id of the front's question that is not answered yet; 0: none */
 } front;
 
 struct fedserver_relay {
     fedserver_part part;
     const fed_log *log;
-    int directory;        /* the coordinator's directory, to make the socket's path short */
-    int listening, epoll; /* at the rounds' process */
+    int directory;        /* descriptor of the coordinator's directory, for a short socket path */
+    int listening, epoll; /* used by the rounds' process */
     front fronts[PEERS];
     uint64_t tickets;
     int64_t said_ms; /* when the log last had a line about an answer; 0: never */
@@ -283,7 +283,8 @@ static bool take_answer(fedserver_relay *relay, char *head, int file) {
     return true;
 }
 
-/* Receive a packet. *file: the descriptor that came with it, or -1. Returns as recvmsg. */
+/* Receive a packet. *file: the descriptor that came with the packet, or -1. Returns the result of
+ * recvmsg. */
 static ssize_t receive_packet(int link, char head[HEAD], int *file) {
     passed_fd control;
     struct iovec part = {.iov_base = head, .iov_len = HEAD - 1};
@@ -326,8 +327,8 @@ unsigned fedserver_relay_receive(fedserver_relay *relay) {
 
 /* -- functions of the rounds' process -- */
 
-/* Accept connections of fronts. Close those for which there is no place: if they waited, the
- * listening socket would stay readable for ever. */
+/* Accept connections of fronts. Close those beyond PEERS: if they waited, the listening socket
+ * would stay readable for ever. */
 static void accept_fronts(fedserver_relay *relay) {
     for (int fd; (fd = accept(relay->listening, NULL, NULL)) >= 0;) {
         front *f = relay->fronts;
@@ -375,7 +376,7 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
         return FED_OK;
     }
     accept_fronts(relay);
-    /* Answer one question of each front; its next questions wait in the socket. */
+    /* Answer one question of each front. Further questions wait in the socket. */
     for (size_t k = 0; k < PEERS; k++) {
         front *f = &relay->fronts[k];
         char path[QUESTION];
@@ -451,8 +452,8 @@ void fedserver_relay_send(fedserver_relay *relay) {
     }
 }
 
-/* At a follower. While a question waits for the leader, epoll does not watch the front's socket,
- * so that further questions do not wake this process. */
+/* At a follower. Until a question is answered, epoll does not watch the front's socket, so that
+ * further questions do not wake this process. */
 bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question) {
     if (relay == NULL) {
         return false;

@@ -29,9 +29,9 @@ int fedserver_relay_fd(const fedserver_relay *relay);
 /** At the rounds' process: make fedserver_relay_fd readable also when `fd` is readable. */
 void fedserver_relay_watch(const fedserver_relay *relay, int fd);
 
-/** At the front: answer the request with an answer that was asked for after the request came. If
- * there is none, ask the rounds' process, and set response->hold. False: there was no answer for
- * ten seconds, and *response is unchanged. */
+/** At the front: use an answer that was requested after this request came. If there is none, ask
+ * the rounds' process, and set response->hold. False: there was no answer for ten seconds, and
+ * *response is unchanged. */
 bool fedserver_relay_ask(fedserver_relay *relay, const fedserver_request *request, int64_t now_ms,
                          fedserver_response *response);
 /** At the front: receive answers of the rounds' process. Returns how many there were. */

@@ -1,4 +1,4 @@
-/* Keeps IPv4 and IPv6 addresses in one form. */
+/* Reads, writes and hashes IP addresses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_address.h"
 

@@ -8,13 +8,13 @@
 
 #include "fed/hash.h"
 
-/** An address of 16 bytes in network order; an IPv4 address is ::ffff:a.b.c.d. */
+/** An IPv6 address in network byte order, or an IPv4 address as ::ffff:a.b.c.d. */
 typedef struct http_address {
     bool known;
     uint8_t bytes[16];
 } http_address;
 
-/** The address of a connected socket's peer; "not known" if the peer has left. */
+/** Get the address of a connected socket's peer. `known` is false if it can't be found out. */
 http_address http_address_of(int fd);
 
 /** Read "192.0.2.1" or "2001:db8::1". False: the text is neither, and *address keeps its value. */
@@ -27,8 +27,8 @@ http_address http_address_v4(const uint8_t bytes[4]);
 enum { HTTP_ADDRESS_TEXT = 64 };
 void http_address_write(const http_address *address, char text[HTTP_ADDRESS_TEXT]);
 
-/** Hash of the address or, for IPv6, of its 64-bit network, since one customer may have a whole
- * network. */
+/** Hash the address. Of an IPv6 address only the first 64 bits count, because one customer may have
+ * a whole network of addresses. */
 void http_address_key(const http_address *address, uint8_t key[FED_SHA256_SIZE]);
 
 /** Is it a loopback address, such as 127.0.0.1 or ::1? */

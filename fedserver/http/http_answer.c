@@ -15,7 +15,6 @@ int http_refusal_json(const http_refusal *r, char *json, size_t cap) {
     return snprintf(json, cap, "{\"error\": \"%s\", \"message\": \"%s\"}\n", r->error, r->message);
 }
 
-/* Make libmicrohttpd's response, which takes over the reference to the body. */
 static struct MHD_Response *make_response(http_exchange *x) {
     fedserver_blob *body = x->response.body;
     size_t len = 0;
@@ -43,7 +42,7 @@ static const char *header_of(http_exchange *x, const char *name) {
 }
 
 static bool suit(http_exchange *x) {
-    /* The client has the body if the list If-None-Match contains the body's tag, weak or strong. */
+    /* The client has the body already if If-None-Match contains the body's ETag. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
     const char *tag = x->response.etag;
     const bool is_known = x->response.status == 200 && tag[0] != '\0' && known != NULL &&
@@ -55,7 +54,6 @@ static bool suit(http_exchange *x) {
         x->response.content_type = NULL;
         x->response.status = 304;
     }
-    /* Compress the body if the client accepts gzip and that makes it smaller. Ranges stay plain. */
     fedserver_response *response = &x->response;
     const char *type = response->content_type;
     fedserver_blob *zipped = NULL;

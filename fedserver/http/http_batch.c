@@ -1,4 +1,4 @@
-/* Handles requests in batches, each in one transaction, whose commit releases the answers. */
+/* Handles requests in batches, one transaction per batch. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "fed/clock.h"
@@ -51,7 +51,7 @@ fed_status http_batch_end(http *h, fed_error *err) {
     }
     const int64_t monotonic_ms = fed_clock_monotonic_ms();
     for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        /* The request is held until fedserver_epoch grows, and it has grown since. */
+        /* A held request is handled again once fedserver_epoch has changed. */
         const bool has_missed = x->response.hold && x->epoch != h->epoch;
         if (x->refused == NULL && (!x->handled || has_missed)) {
             x->request.waited_ms = monotonic_ms - x->parked_ms;

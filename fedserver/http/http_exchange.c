@@ -1,4 +1,4 @@
-/* Takes in a request: its head, its body, its end, and its place in a batch of requests. */
+/* Receives requests: checks the head, collects the body, and queues the complete request. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 
@@ -10,9 +10,9 @@
 #include "fedserver/http/http_headers.h"
 
 enum {
-    DISCARD_MOST = 8 << 20,    /* a refused body of up to this size is still read: see refuse */
-    BODY_BYTES_PER_MS = 4,     /* a body that is slower than this after BODY_GRACE_MS is cut off */
-    BODY_GRACE_MS = 60 * 1000, /* how long a body may be slower than BODY_BYTES_PER_MS */
+    DISCARD_MOST = 8 << 20, /* bytes; a larger body of a refused request is not read */
+    BODY_BYTES_PER_MS = 4,  /* lowest rate of a body, after BODY_GRACE_MS */
+    BODY_GRACE_MS = 60 * 1000,
 };
 
 static const http_refusal refusals[] = {
@@ -144,8 +144,8 @@ typedef struct head_look {
     bool bad;
 } head_look;
 
-/* Find headers that a proxy may read differently. A name must end at its colon: some readers
- * ignore a header with a blank before the colon, and others do not. A length must be digits. */
+/* Note headers that a proxy may read differently, such as a name with a blank before its colon, or
+ * a Content-Length that is not a number. */
 static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name,
                                       const char *value) {
     static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -162,11 +162,10 @@ static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* Could a proxy have read another request in this head? libmicrohttpd hands over the target as a
- * string, so a NUL in the target would hide its rest. The HTTP version, which follows the target
- * in memory, then does not follow the end of the string. */
+/* Could a proxy read another request in this head? A NUL in the target ends libmicrohttpd's string
+ * early. The HTTP version then does not directly follow the end of the string in memory. */
 static bool ambiguous(const http_exchange *x, const char *version) {
-    /* beyond this distance the version is in another block of memory, and proves nothing */
+    /* a larger gap means that the version is in another block of memory */
     enum { HEAD_MOST = 64 * 1024 };
     const uintptr_t gap = (uintptr_t)version - (uintptr_t)x->target_end;
     head_look look = {.lengths = 0};
@@ -210,9 +209,8 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     return size > HTTP_BODIES_MOST - h->bodies ? &http_refusal_full : NULL;
 }
 
-/* Refuse a request before its body is read. If the connection were closed now, a client that sends
- * would hardly see the answer, and would send again. So the body is read and dropped first, unless
- * the client waits for leave to send ("Expect"), or the body is huge or unreadable. */
+/* Refuse a request before its body is read. Usually the body is still read and dropped, because a
+ * client that is sending may miss an answer if the connection closes. */
 static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_t size) {
     x->refused = why;
     if (size > DISCARD_MOST || why == &chunked || why == &malformed ||
@@ -252,7 +250,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (why != NULL) {
         return refuse(x, why, size);
     }
-    /* why_not has called http_peer_valid, which has read the identity */
+    /* known only after why_not has returned */
     x->request.authority = x->peer->identity.authority;
     if (size > 0) {
         x->body = malloc((size_t)size);
@@ -321,7 +319,8 @@ bool http_exchange_keep_cut(http_exchange *x) {
     http_peer_body_ends(x->peer, x->body_size);
     x->identity = x->peer->identity;
     x->peer = NULL;
-    /* The connection's memory will be freed. Only a POST is kept; its route needs no headers. */
+    /* The request's headers are in the connection's memory, which will be freed. Only POST requests
+     * are kept, and they need no headers. */
     x->request = (fedserver_request){.listener = x->request.listener,
                                      .method = "POST",
                                      .path = x->request.path,

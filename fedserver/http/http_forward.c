@@ -8,14 +8,13 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    AGAIN_MS = 50, /* after this time, a request that waits for a leader is tried again */
+    AGAIN_MS = 50, /* interval at which a request that waits for a leader is tried again */
     LOOK_EVERY_MS = 100,
     LOOKS = 1024
 };
 
-/* May the request be sent to a leader twice? A check-in may: the second time, the leader finds the
- * lease that the first one made. An update could be sent twice, too, but its body is
- * large, and its device can send the update to another coordinator. */
+/* May the request be sent to a leader twice? A repeated check-in gets the lease of the first one.
+ * An update is not repeated, because its body is large. */
 static bool may_go_again(const http_exchange *x) {
     return strcmp(x->request.method, "GET") == 0 || strcmp(x->request.path, "/v1/checkin") == 0;
 }
@@ -70,7 +69,7 @@ void http_forward_answered(void *user, void *owner, cluster_answer *answer) {
         memcpy(x->type, answer->type, sizeof x->type);
         x->response.content_type = x->type;
     }
-    if (answer->same) { /* the leader confirms that the kept body is still right */
+    if (answer->same) { /* the leader confirms that the cached body is current */
         x->response.body = x->shelved;
         x->shelved = NULL;
     } else {

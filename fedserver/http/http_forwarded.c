@@ -57,7 +57,7 @@ fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *f
 void http_forwarded_left(void *user, void *owner) {
     (void)user;
     http_exchange *x = owner;
-    x->link = NULL; /* http_release frees the exchange when the request is handled */
+    x->link = NULL; /* http_release frees the exchange once the request is handled */
 }
 
 static void answer(http_exchange *x) {
@@ -70,11 +70,9 @@ static void answer(http_exchange *x) {
 }
 
 void http_forwarded_end(http_exchange *x) {
-    /* An exchange gets no answer if its batch of requests failed or this process stops. The
-     * follower then sends the request to the next leader. */
+    /* There is no answer if the batch of requests failed or this process stops. */
     const bool answered = x->state == STATE_ANSWER && x->refused != &http_refusal_stopping;
     if (answered && x->refused != NULL) {
-        /* Turn the refusal into the response that a device connected to this process would get. */
         char json[256];
         fed_writer w;
         fed_writer_growing(&w);

@@ -1,4 +1,4 @@
-/* Compresses whole bodies with gzip, and keeps the last few. */
+/* Compresses bodies with gzip, and caches the last few results. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_gzip.h"
 
@@ -13,7 +13,7 @@
 #include <zlib.h>
 #endif
 
-enum { SIZE_LEAST = 1400 /* a smaller answer fits into one packet anyway */ };
+enum { SIZE_LEAST = 1400 /* bytes; a smaller body fits into one packet */ };
 
 void http_gzip_free(http_gzip *gzip) {
     for (size_t k = 0; k < HTTP_GZIP_KEPT; k++) {
@@ -42,7 +42,7 @@ bool http_gzip_accepted(const char *accept) {
 
 #ifdef FEDSERVER_ZLIB
 static fedserver_blob *compress_bytes(const uint8_t *data, size_t len) {
-    /* zlib's number for a window of 32 KB and a gzip header */
+    /* WINDOW: 15 bits (32 KB), plus 16 for a gzip header */
     enum { LEVEL = 1, WINDOW = 15 + 16, MEMORY = 8 };
     z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
     if (len > UINT32_MAX / 2 ||

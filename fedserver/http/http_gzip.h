@@ -1,15 +1,15 @@
-/* Compresses answers for clients that accept gzip, on zlib; a build without zlib does nothing. */
+/* Compresses answers with zlib. A build without zlib compresses nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_GZIP_H
 #define FEDSERVER_HTTP_GZIP_H
 
 #include "fedserver/fedserver.h"
 
-/** How many compressed bodies are kept: the page's files, and a status for several clients. */
+/** Number of compressed bodies that are cached. */
 enum { HTTP_GZIP_KEPT = 4 };
 typedef struct http_gzip {
     struct {
-        uint64_t digest; /* digest of the body before compression */
+        uint64_t digest; /* digest of the uncompressed body */
         fedserver_blob *blob;
     } kept[HTTP_GZIP_KEPT];
     unsigned oldest;

@@ -1,4 +1,4 @@
-/* Writes the headers of an answer, such as those that limit what the page may load and do. */
+/* Writes the HTTP headers of an answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_headers.h"
 
@@ -58,14 +58,14 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     char text[96];
     const bool kept = a->response->immutable && (a->status == 200 || a->status == 206);
     if (kept) {
-        /* without this header, some caches pass on no requests for ranges */
+        /* some caches need this header to pass on requests for ranges */
         put(user, "Accept-Ranges", "bytes");
     }
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) {
-        /* Operators open the page on both listeners. Only browsers heed these headers, so devices,
-         * whose links are slow, do not get them. */
+        /* Only browsers need these headers. Devices, whose links are slow, get answers without
+         * them. */
         PUT_ALL(of_the_front);
         if (is_page(a)) {
             PUT_ALL(of_pages);

@@ -6,13 +6,13 @@
 #include "fedserver/fedserver.h"
 
 typedef struct http_headers_answer {
-    fedserver_listener listener; /* browsers come to the front only */
+    fedserver_listener listener;
     int status;
     const char *content_type; /* NULL: no body */
-    uint32_t retry_after_s;   /* 0: not wanted */
-    const char *host;         /* of the request; NULL: it has none */
-    const char *allow;        /* HTTP methods that the path takes; used where status is 405 */
-    bool zipped;              /* the body is compressed by gzip */
+    uint32_t retry_after_s;   /* 0: no Retry-After */
+    const char *host;         /* the request's header Host; NULL: none */
+    const char *allow;        /* HTTP methods that the path takes, for status 405 */
+    bool zipped;
     const fedserver_response *response;
 } http_headers_answer;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_LEAST = 64, REQUESTS_PER_S = 100 /* default rate of one device */ };
+enum { SLOTS_LEAST = 64, REQUESTS_PER_S = 100 };
 
 static void fill(const http_limits_rules *rules, http_limits_peer *peer, int64_t now_ms) {
     const double s = now_ms > peer->filled_ms ? (double)(now_ms - peer->filled_ms) / 1000.0 : 0;
@@ -33,8 +33,8 @@ void http_limits_open(http_limits *limits, const http_limits_rules *rules) {
     begin(rules, &limits->crowd, 0);
 }
 
-/* An address may send more than a device, because many devices may share it. It may fail ten times
- * at once, for example with wrong tokens, and then once in six seconds. */
+/* Many devices may share an address, so an address may send more than a device. An address may fail
+ * 10 times at once, for example with wrong tokens, and then once in 6 seconds. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all) {
     enum { CONNECTIONS = 16, UPLOADS = 4, UPLOADS_OF_ALL = 256 };
@@ -54,13 +54,12 @@ void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limit
     http_limits_open(address, &rules);
     rules.requests_per_s = rate * 256;
     rules.requests_burst = rate * 256;
-    /* bytes and failures are charged to each peer, not to all together */
     rules.uploads = UPLOADS_OF_ALL;
     http_limits_open(all, &rules);
 }
 
-/* A full handshake takes up to a millisecond of the serving thread, a resumed one half of that.
- * Many devices may share an address, and all connect after a restart, so the bursts are large. */
+/* After a restart all devices connect at once, and many may share an address, so the bursts are
+ * large. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all) {
     const double rate = (requests_per_s != 0 ? requests_per_s : REQUESTS_PER_S) * (tickets ? 2 : 1);
@@ -87,7 +86,7 @@ void http_limits_free(http_limits *limits) {
     *limits = (http_limits){.slots = NULL};
 }
 
-/* The keys are hashes, so some of their bytes are a good hash. */
+/* The key is a hash already, so its first bytes select the slot. */
 static size_t slot_of(const uint8_t key[HTTP_LIMITS_KEY], size_t slot_count) {
     uint64_t hash;
     memcpy(&hash, key, sizeof hash);

@@ -18,11 +18,11 @@ enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 typedef struct http_limits_rules {
     double requests_per_s, bytes_per_s, failures_per_s;
     double requests_burst, bytes_burst, failures_burst;
-    uint32_t connections, uploads; /* the most at a time */
+    uint32_t connections, uploads; /* most at a time */
 } http_limits_rules;
 
 typedef struct http_limits_peer {
-    struct http_limits_peer *next; /* in the same hash slot */
+    struct http_limits_peer *next;
     uint8_t key[HTTP_LIMITS_KEY];
     int64_t filled_ms;
     double requests, bytes, failures; /* tokens left in the buckets */
@@ -33,22 +33,25 @@ typedef struct http_limits {
     http_limits_rules rules;
     http_limits_peer **slots;
     size_t slot_count, count;
-    http_limits_peer crowd; /* the account of all peers that the table has no room for */
+    http_limits_peer crowd; /* shared by the peers for which the table has no room */
 } http_limits;
 
-/** Open the limits of docs/protocol.md#limits: of a device (a number 0: the default), of an
- * address at the front, and of all peers together. `all` has no table, only the account `crowd`. */
+/** Open the limits of docs/protocol.md#limits for a device, for an address at the front, and for
+ * all peers together. requests_per_s, connections: 0 is the default. `all` has no table, only the
+ * account `crowd`. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all);
-/** Open the limits of handshakes, each of which counts as a request: of an address, and of all
- * addresses together. tickets: of handshakes that offer to resume a session, else of full ones. */
+/** Open the limits of handshakes for an address, and for all addresses together. Each handshake
+ * counts as a request. tickets: for handshakes that offer to resume a session, else for full
+ * ones. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all);
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 
 /** Find or add the peer of that key, and count one more connection of it. The pointer is valid
- * until http_limits_leave. A peer without connections is forgotten once its buckets are full. */
+ * until http_limits_leave. A peer without connections may be forgotten once its buckets are
+ * full. */
 http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_LIMITS_KEY],
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);

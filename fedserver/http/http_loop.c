@@ -9,10 +9,10 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    LOOK_MS = 100,       /* the loop looks at *stop at least this often */
+    LOOK_MS = 100,       /* longest wait, so that the loop notices *stop */
     DRAIN_MS = 2000,     /* time to send the last answers when stopping */
-    IDLE_ITERATIONS = 4, /* the loop waits after this many iterations that moved no byte */
-    IDLE_MOST_MS = 50    /* the longest of the waits after IDLE_ITERATIONS */
+    IDLE_ITERATIONS = 4, /* iterations without progress before the loop waits */
+    IDLE_MOST_MS = 50    /* longest wait while nothing moves */
 };
 
 static void wake_pending(http *h) {
@@ -31,7 +31,7 @@ static void wake_pending(http *h) {
             http_hold(h, x, x->pending_until_ms);
         } else if ((x->origin == ORIGIN_PEER && http_socket_gone(x->peer->wire.fd)) ||
                    (x->origin == ORIGIN_FORWARDED &&
-                    x->link == NULL)) { /* a peer that has left gets no slot of a round */
+                    x->link == NULL)) { /* a peer that has left must get no slot of a round */
             http_resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);
@@ -40,8 +40,8 @@ static void wake_pending(http *h) {
 }
 
 /* How long to wait. libmicrohttpd may ask for a wait of 0 although no peer is ready, so the loop
- * could spin. Believe the 0 while bytes move. After a few iterations in which none moved, wait
- * longer and longer; an event ends the wait. */
+ * could spin. After some iterations without progress, wait longer and longer; an event ends the
+ * wait. */
 static int64_t believed_wait_ms(http *h, int64_t asked_ms, bool moved_any) {
     if (asked_ms > 0 || moved_any) {
         h->idle_iterations = 0;
@@ -129,7 +129,7 @@ fed_status http_loop_drain(http *h, fed_error *err) {
     if (h->queue.first != NULL) {
         FED_TRY(http_batch_end(h, err));
     }
-    /* let another coordinator lead now: the connections may take seconds to end */
+    /* Let another coordinator lead now, because closing the connections may take seconds. */
     fedserver_let_go(h->server);
     if (h->cluster != NULL) {
         http_forward_stop(h);

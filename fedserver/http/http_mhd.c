@@ -33,7 +33,7 @@ enum {
      * heads; devices send short ones, but are many. */
     FRONT_POOL_BYTES = 8 * 1024,
     DEVICE_POOL_BYTES = 11 * 512,
-    STALL_S = 60, /* seconds in which a connection neither sends nor receives */
+    STALL_S = 60, /* seconds; then an inactive connection is closed */
     LEADER_WAIT_MS = 10 * 1000
 };
 
@@ -89,7 +89,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return MHD_NO;
 }
 
-/* Make the query one argument for libmicrohttpd, in its own memory. The coordinator has a copy. */
+/* Replace the '&' of the query in libmicrohttpd's memory, so that libmicrohttpd parses it as one
+ * argument. http_exchange_new has copied the query. */
 static void join_arguments(const char *uri) {
     for (char *at = strchr(uri, '?'); at != NULL && (at = strchr(at, '&')) != NULL;) {
         *at = '+';
@@ -135,15 +136,13 @@ static void on_log(void *user, const char *format, va_list arguments) {
 static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_t limit,
                                fed_error *err) {
     http_listener *l = &h->listeners[kind];
-    /* http_tls_attach gives each session its credentials */
     const http_tls_pair *pair = h->tls.pairs[kind];
     const size_t pool = kind == FEDSERVER_FRONT ? FRONT_POOL_BYTES : DEVICE_POOL_BYTES;
     unsigned flags = MHD_USE_TLS | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
     }
-    /* A proxy's connections share its address but belong to many clients: a proxy may have all of
-     * them. */
+    /* A proxy's connections belong to many clients, so one address may have all connections. */
     const uint32_t of_one = h->peers.proxies.count > 0 ? limit : limit - limit / 4;
     *l = (http_listener){.http = h, .kind = kind};
     l->daemon = MHD_start_daemon(
@@ -157,7 +156,7 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
         kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,
         MHD_OPTION_END);
-    /* It is unknown whether libmicrohttpd has closed the socket. The program ends anyway. */
+    /* libmicrohttpd may or may not have closed the socket. The program ends anyway. */
     if (l->daemon == NULL) {
         return fed_fail(err, FED_ENOMEM,
                         "libmicrohttpd can't start: out of memory or open files (ulimit -n)");
@@ -192,7 +191,6 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
 
 static void close_doors(http *h) {
     h->closing = true;
-    /* Requests that are left get no answer, because their transaction failed. */
     http_resume_all(h, &h->queue, STATE_GONE);
     http_resume_all(h, &h->pending, STATE_GONE);
     cluster_close(h->cluster);
@@ -276,7 +274,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
         status = http_cluster_open(&h, options->cluster_socket, err);
     }
     if (status == FED_OK) {
-        /* An empty batch of requests shows whether the coordinator can work at all. */
+        /* An empty batch shows whether the coordinator works before it accepts connections. */
         status = http_batch_end(&h, err);
     }
     if (status == FED_OK) {

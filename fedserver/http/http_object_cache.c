@@ -65,7 +65,7 @@ void http_object_cache_put(http_object_cache *object_cache, const fedserver_requ
     const bool complete = response->status == 200 || response->status == 206;
     if (response->body == NULL || !complete || response->etag[0] != '"' ||
         !write_key(request, key)) {
-        /* A weak tag is not enough: bodies with the same weak tag may differ a little. */
+        /* bodies with the same weak ETag may differ */
         return;
     }
     (void)fedserver_blob_data(response->body, &len);
@@ -75,7 +75,7 @@ void http_object_cache_put(http_object_cache *object_cache, const fedserver_requ
     }
     char *copy = len <= BODY_MOST ? strdup(key) : NULL;
     if (copy == NULL) {
-        return; /* the leader sends the body again for the next device */
+        return; /* too large, or out of memory */
     }
     while (object_cache->bytes + len > HTTP_OBJECT_CACHE_BYTES) {
         take_off(object_cache, oldest(object_cache, true));

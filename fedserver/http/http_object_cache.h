@@ -1,4 +1,4 @@
-/* A follower's cache of bodies from the leader, for the next devices that ask for the same. */
+/* A follower's cache of bodies that the leader sent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_OBJECT_CACHE_H
 #define FEDSERVER_HTTP_OBJECT_CACHE_H
@@ -16,7 +16,7 @@ typedef struct http_object_cache_item {
     char etag[HTTP_OBJECT_CACHE_TAG];
     fedserver_blob *body;
     size_t len;
-    uint64_t used; /* a later use has a larger number */
+    uint64_t used; /* when the item was used last, as a counter */
 } http_object_cache_item;
 
 /** An empty cache is all zeros. The bodies take HTTP_OBJECT_CACHE_BYTES at most. */
@@ -32,8 +32,8 @@ fedserver_blob *http_object_cache_find(http_object_cache *object_cache,
                                        const fedserver_request *request,
                                        char etag[HTTP_OBJECT_CACHE_TAG]);
 
-/** Keep the answer's body if its ETag is strong: a strong ETag stands for exactly these bytes.
- * Bodies used longest ago make room. */
+/** Keep the answer's body if its ETag is strong: a strong ETag stands for exactly these bytes. The
+ * least recently used bodies make room. */
 void http_object_cache_put(http_object_cache *object_cache, const fedserver_request *request,
                            const fedserver_response *response);
 

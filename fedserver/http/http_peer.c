@@ -1,4 +1,4 @@
-/* Lists the peers from which a request is awaited, the oldest first, and keeps their limits. */
+/* Tracks the peers of the adapter and their limits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_peer.h"
 
@@ -16,8 +16,7 @@ void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connec
     http_limits_usual(requests_per_s, connections, &peers->limits[FEDSERVER_DEVICES],
                       &peers->limits[FEDSERVER_FRONT], &peers->all);
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
-        /* Followers connect ten times a second, however few requests a device may send: so their
-         * handshakes have the default limit, for which the argument is 0. */
+        /* Links between coordinators always have the default limit, for which the argument is 0. */
         http_limits_handshakes(kind == HTTP_HANDSHAKE_LINK ? 0 : requests_per_s,
                                kind == HTTP_HANDSHAKE_TICKET, &peers->handshakes[kind],
                                &peers->handshakes_of_all[kind]);
@@ -91,7 +90,7 @@ void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
         http_peer_settled(peer);
         take_account(peer, NULL);
-        if (!peer->spoke) { /* the connection ended without a request: its handshake failed */
+        if (!peer->spoke) {
             ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
                                   : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
                                                        : FEDSERVER_HANDSHAKE_UNFINISHED];
@@ -127,7 +126,7 @@ void http_peers_cut_silent(http_peers *peers) {
     while (peers->oldest != NULL && now_ms - peers->oldest->since_ms >= HEAD_MS) {
         http_peer *p = peers->oldest;
         http_peer_settled(p);
-        /* libmicrohttpd notices that the connection is closed, and frees it. */
+        /* libmicrohttpd notices the shutdown and closes the connection. */
         (void)shutdown(p->wire.fd, SHUT_RDWR);
     }
 }

@@ -16,15 +16,14 @@ typedef struct http_peer http_peer;
 typedef enum http_handshake {
     HTTP_HANDSHAKE_FULL,
     HTTP_HANDSHAKE_TICKET, /* the client offers a ticket, to resume a session */
-    HTTP_HANDSHAKE_LINK,   /* of another coordinator, at the port for links */
+    HTTP_HANDSHAKE_LINK,   /* with another coordinator, at the port for links */
     HTTP_HANDSHAKES
 } http_handshake;
 
-/** All connections of the adapter. */
 typedef struct http_peers {
     http_peer *oldest, *newest; /* list of the peers from which a request head is awaited */
     http_limits limits[2];      /* limits of one peer, by fedserver_listener */
-    http_limits all;            /* limits of all peers together, in its account `crowd` */
+    http_limits all;            /* limits of all peers together; only the member `crowd` is used */
     http_limits handshakes[HTTP_HANDSHAKES]; /* handshakes of one address, by kind */
     http_limits handshakes_of_all[HTTP_HANDSHAKES];
     http_proxies proxies;
@@ -34,7 +33,6 @@ typedef struct http_peers {
     uint64_t *failed;   /* connections that ended without a request, by fedserver_handshake */
 } http_peers;
 
-/** A connection, from accept to close. */
 struct http_peer {
     http_peers *peers;
     struct http_listener *listener;
@@ -44,7 +42,7 @@ struct http_peer {
     http_peer *before, *after; /* in the list from http_peers.oldest to .newest */
     bool owes;
     bool spoke;       /* a request has arrived */
-    bool over_budget; /* its handshake was refused, because there were too many */
+    bool over_budget; /* the handshake was refused, because there were too many */
     int64_t since_ms;
     http_tls_identity identity;
     http_limits_peer *account; /* limits of its address or device; NULL: not known yet */
@@ -67,7 +65,7 @@ void http_peer_free(http_peer *peer);
 void http_peer_owes(http_peer *peer);
 void http_peer_settled(http_peer *peer);
 
-/** Close the connections whose handshake or request head has not come in time. */
+/** Shut down the connections whose handshake or request head is late. */
 void http_peers_cut_silent(http_peers *peers);
 
 /** Is the peer's certificate valid now? A resumed session is not verified again, and a connection
@@ -83,8 +81,8 @@ void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
 /** Charge the peer for an answer's bytes. trial: the request could have guessed a token or key, so
- * at the front an answer 401 or 403 counts as a failure. 0: send the answer. Else the address
- * fails too often: instead of the answer, send the result, the seconds until it may come again. */
+ * at the front an answer 401 or 403 counts as a failure. Returns 0: send the answer; else the
+ * seconds until the address may try again, to be sent instead of the answer. */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);
 
 #endif

@@ -9,25 +9,25 @@
 #include "fed/error.h"
 #include "fedserver/http/http_address.h"
 
-/** Addresses of the proxies whose PROXY headers are believed. */
+/** Addresses of the proxies whose PROXY headers are trusted. */
 enum { HTTP_PROXIES = 16 };
 typedef struct http_proxies {
     http_address items[HTTP_PROXIES];
     size_t count;
 } http_proxies;
 
-/** Read "192.0.2.1,2001:db8::1"; NULL: none. FED_EINVAL: not an address, or too many. */
+/** Read a list such as "192.0.2.1,2001:db8::1"; NULL: no proxies. FED_EINVAL: not an address, or
+ * too many. */
 fed_status http_proxies_read(const char *list, http_proxies *proxies, fed_error *err) FED_CHECKED;
 bool http_proxies_have(const http_proxies *proxies, const http_address *address);
 
-/** What the first bytes of a connection are. */
 typedef enum http_proxy_found {
-    HTTP_PROXY_MORE, /* the beginning of a PROXY header, whose rest has not come */
+    HTTP_PROXY_MORE, /* an incomplete PROXY header */
     HTTP_PROXY_DONE,
-    HTTP_PROXY_NONE /* not a PROXY header */
+    HTTP_PROXY_NONE
 } http_proxy_found;
 
-/** The most bytes of a PROXY header. */
+/** The largest size of a PROXY header, in bytes. */
 enum { HTTP_PROXY_MOST = 1024 };
 
 /**

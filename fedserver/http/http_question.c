@@ -1,4 +1,4 @@
-/* At a follower: makes requests of the questions that the front's process asks. */
+/* At a follower: handles requests that the front's process sends as questions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 

@@ -1,4 +1,4 @@
-/* Ends requests that were handled: their answers go to whoever waits for them. */
+/* Sends, or holds back, the answers to handled requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include <string.h>

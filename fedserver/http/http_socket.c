@@ -1,6 +1,6 @@
-/* Opens listening sockets with helpful messages, and finds out which peers have left. */
+/* Opens listening sockets, and detects peers that have left. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* POLLRDHUP */
+#define _GNU_SOURCE /* for POLLRDHUP */
 #include "fedserver/http/http_socket.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 #include "fedserver/http.h"
 
-/* FILES_KEPT: open files besides connections: the database, its log, libraries, 64 links. */
+/* FILES_KEPT: open files that are no connections, such as the database and libraries. */
 enum { FILES_KEPT = 128, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
 enum { PORT_TRIES = 20, PORT_PAUSE_NS = 50 * 1000 * 1000 };
 
@@ -74,8 +74,8 @@ static int open_listening(const endpoint *at) {
     return fd;
 }
 
-/* SO_REUSEADDR allows to listen although a killed process's connections linger on the port. If a
- * program still listens, try for a second: the front's process may end later than its parent. */
+/* SO_REUSEADDR allows listening while connections of a killed process linger on the port. If the
+ * port is in use, retry, because the front's process may end later than its parent. */
 fed_status fedserver_http_listen(const char *address, uint16_t *port, int *fd, fed_error *err) {
     endpoint at;
     if (!parse(address, *port, &at)) {

@@ -45,7 +45,7 @@ static int64_t expiry_of(const char *pem) {
     return expires_s;
 }
 
-/* Make the credentials here: libmicrohttpd would only say that it can't start. */
+/* Make the credentials here, because libmicrohttpd's error messages do not name the cause. */
 static fed_status fill(http_tls_pair *pair, const char *directory, fed_error *err) {
     const gnutls_datum_t ca = datum(pair->ca);
     const gnutls_datum_t certificate = datum(pair->certificate);
@@ -86,7 +86,7 @@ static void free_pair(http_tls_pair *pair) {
 
 static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserver_listener kind,
                             const fed_log *log, fed_error *err) {
-    enum { WIDE = 0037 }; /* the group may read the key: another service may be in it */
+    enum { WIDE = 0037 }; /* mode bits that cause a warning; the group may read the key */
     char name[32], path[4096];
     struct stat file;
     snprintf(path, sizeof path, "%s/front.pem", directory);
@@ -114,9 +114,9 @@ static void forget_tickets(http_tls *tls) {
     tls->ticket_key = NULL;
 }
 
-/* Derive the ticket key from the server's private key by HKDF (RFC 5869). ca.pem goes in, too, so
- * that no session of a removed CA is resumed. GnuTLS derives the keys of single tickets from this
- * key and the time, so all processes have the same ticket keys. */
+/* Derive the ticket key from the server's private key by HKDF (RFC 5869), so that all processes
+ * with the same files have the same key. ca.pem is included, so that no session of a removed CA is
+ * resumed. */
 static bool derive_key(const http_tls_pair *pair, gnutls_datum_t *key) {
     static const char purpose[] = "fedserver: session tickets, 1";
     const gnutls_datum_t text = datum(pair->key);
@@ -175,7 +175,6 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
          * signed. */
         forget_tickets(tls);
     }
-    /* Only the devices' listener gives session tickets. */
     return kind == FEDSERVER_DEVICES ? set_ticket_key(tls, pair, err) : FED_OK;
 }
 
@@ -248,7 +247,7 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     return admitted ? 0 : GNUTLS_E_USER_ERROR;
 }
 
-/* Called by GnuTLS inside the handshake: who fails here never reaches the parser of requests. */
+/* Called by GnuTLS during the handshake, before any request is read. */
 static int verify_device(gnutls_session_t session) {
     unsigned char client_use[] = GNUTLS_KP_TLS_WWW_CLIENT;
     gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_use};

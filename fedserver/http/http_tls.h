@@ -13,12 +13,11 @@
 #include "fedserver/http/http_wire.h"
 
 /*
- * TLS 1.3 only: no renegotiation, and a device's certificate is sent encrypted. Of the key
- * exchange groups only the two that are cheap for a server are allowed. GnuTLS computes a key
- * share while it reads a client hello, before it knows anything of the peer: with ffdhe8192 each
- * hello would cost 400 ms. Of the signatures, the devices' listener allows only ECDSA with P-256,
- * so no peer can make the coordinator verify with a huge RSA key. The front verifies no peer, and
- * allows more signatures, because its own certificate may be an RSA one from a public authority.
+ * TLS 1.3 only: no renegotiation, and a device's certificate is sent encrypted. GnuTLS computes a
+ * key share before it knows the peer, so only two cheap groups are allowed. The devices' listener
+ * verifies ECDSA with P-256 only, so that no peer can force the slow verification of a huge RSA
+ * key. The front verifies no peer. It allows more signatures, because its own certificate may be
+ * RSA.
  */
 #define HTTP_TLS_PRIORITY                                                                          \
     "NONE:+VERS-TLS1.3:+CTYPE-X509:+COMP-NULL:+ECDHE-ECDSA:+ECDHE-RSA:+AEAD:+AES-128-GCM:"         \
@@ -31,7 +30,7 @@
 
 /** A certificate and its key, as PEM text and as GnuTLS credentials. */
 typedef struct http_tls_pair {
-    const char *name; /* "server": server.pem and server.key */
+    const char *name; /* such as "server", for server.pem and server.key */
     char *ca, *certificate, *key;
     void *credentials;            /* gnutls_certificate_credentials_t */
     int64_t expires_s;            /* Unix time */
@@ -55,7 +54,7 @@ typedef struct http_tls {
  * gets a warning in the log. If a CA has been removed from ca.pem, or, where tickets are shared,
  * ca.pem has changed, sessions from before are not resumed. Errors: FED_ENOTFOUND, FED_EIO;
  * FED_EFORMAT the files are no certificates, or do not match: the pair loaded before stays. The
- * caller zeroes *tls first, but for `shared`, and ends it with http_tls_free, also after an error.
+ * caller zeroes *tls first, except `shared`, and ends it with http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;
@@ -64,17 +63,16 @@ void http_tls_free(http_tls *tls);
 /** Log a warning about certificates that have expired, or will expire within 30 days. */
 void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
 
-/** Decides which peer may complete its handshake. It must outlive the session's last byte. */
+/** Decides which peer may complete its handshake. The gate must outlive the session. */
 typedef struct http_tls_gate {
     http_wire *wire;
-    bool refused; /* the peer's certificate was refused */
+    bool refused;
     const fed_log *log;
-    /** May the handshake go on? Called at the first client hello, before anything is computed.
-     * ticket: the hello offers a ticket. If the ticket is not valid, admit is called again with
-     * false. */
+    /** May the handshake go on? Called at the first client hello. ticket: the hello offers a
+     * ticket. If the ticket is not valid, admit is called again with false. */
     bool (*admit)(void *user, bool ticket);
     void *user;
-    bool asked, ticket; /* admit was called; the argument of its last call */
+    bool asked, ticket; /* asked: admit was called; ticket: argument of its last call */
 } http_tls_gate;
 
 /** Set up a session that has not begun its handshake. session: a gnutls_session_t. The session uses
@@ -84,12 +82,11 @@ typedef struct http_tls_gate {
 void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
                      fedserver_listener kind);
 
-/** The peer of a session. */
 typedef struct http_tls_identity {
     bool known;
     uint8_t fingerprint[FED_SHA256_SIZE]; /* SHA-256 of the public key's DER */
     uint8_t certificate[FED_SHA256_SIZE]; /* SHA-256 of the certificate's DER */
-    uint64_t authority;                   /* first bytes of its CA's key id; 0: unknown */
+    uint64_t authority;                   /* first bytes of the CA's key id; 0: unknown */
     int64_t expires_s;                    /* Unix time */
 } http_tls_identity;
 

@@ -13,14 +13,14 @@
 
 /** Bytes that wait in allocated memory: `len` bytes from `data + at`. */
 typedef struct http_wire_bytes {
-    uint8_t *data; /* NULL: none */
+    uint8_t *data;
     size_t at, len;
 } http_wire_bytes;
 
-/** The connection below a TLS session. It must outlive the session's last byte. */
+/** The connection below a TLS session. It must outlive the session. */
 typedef struct http_wire {
     int fd;                  /* non-blocking socket */
-    http_address address;    /* the client's; behind a proxy known after the first byte of TLS */
+    http_address address;    /* the client's address; behind a proxy known after the PROXY header */
     bool proxied;            /* a PROXY header is still to come, which names the client's address */
     bool holds;              /* the next http_wire_push keeps its bytes in `pending` */
     uint64_t *progress;      /* grows with every byte moved, and at the end of the connection */

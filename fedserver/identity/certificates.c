@@ -69,7 +69,8 @@ fed_status fedserver_certificate_fits(const char *chain, const char *key, fed_er
     return status;
 }
 
-/* Read the certificate's name at an index; "" if it is of another kind. False: there is none. */
+/* Read the certificate's name at an index; "" if the name is of another kind. False: there is no
+ * name at that index. */
 static bool read_host(gnutls_x509_crt_t leaf, unsigned index, char host[FEDSERVER_HOST]) {
     char name[FEDSERVER_HOST] = "";
     size_t size = sizeof name - 1;
@@ -266,8 +267,7 @@ static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_c
     return FED_OK;
 }
 
-/* Write ca.pem first. Until ca.key is written, ca.pem still has the old key's certificate, and the
- * old CA issues. */
+/* Write ca.pem first: until ca.key is replaced, too, the old CA can still issue certificates. */
 static fed_status store_ca(const char *directory, const fed_pem *key, const char *bundle,
                            fed_error *err) {
     FED_TRY(fedserver_pem_write(directory, "ca.pem", bundle, 0644, err));
@@ -285,7 +285,7 @@ fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *er
                         "drop-old-ca",
                         directory);
     }
-    /* Each CA gets a name of its own: some software would confuse two CAs of the same name. */
+    /* Each CA gets its own name: some software would confuse two CAs of the same name. */
     uint8_t digest[FED_SHA256_SIZE];
     char hex[17], name[64];
     FED_TRY(fed_key_new(&key, err));

@@ -42,7 +42,7 @@ fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t 
 static uint32_t *slot_of(const fedserver_devices *devices, const fedserver_devices_part *part,
                          const uint8_t *fingerprint) {
     const uint32_t mask = part->slot_count - 1;
-    uint64_t hash; /* any bytes of a SHA-256 are a good hash */
+    uint64_t hash; /* SHA-256 bytes need no further hashing */
     memcpy(&hash, fingerprint, sizeof hash);
     uint32_t slot = (uint32_t)(hash >> 8) & mask;
     while (part->slots[slot] != 0 &&
@@ -139,8 +139,8 @@ void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *
                                   int64_t now_ms) {
     fedserver_device_entry *entry = entry_of(device);
     unlink_entry(devices, entry);
-    /* If the wall clock was set back, some check-ins have times in the future: set them to now. So
-     * the list stays in the order of its times, and no device stays in it longer than others. */
+    /* If the wall clock was set back, some check-ins have times in the future: set them to now, so
+     * that the list stays in the order of its times. */
     for (fedserver_device_entry *later = devices->newest;
          later != NULL && later->device.checkin_ms > now_ms; later = later->older) {
         later->device.checkin_ms = now_ms;

@@ -1,4 +1,4 @@
-/* The devices in memory: those that have sent a request since the start, or have a lease. */
+/* The devices that are in memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DEVICE_TABLE_H
 #define FEDSERVER_DEVICE_TABLE_H
@@ -9,11 +9,10 @@
 #include "fed/error.h"
 #include "fedserver/stores/store.h"
 
-/** Devices are found by many small hash tables, so that none takes long to grow. Unsaved devices
- * are in lists by their ids, because rows of neighbouring ids lie on the same pages of a store. */
+/** Devices are found by many small hash tables, so that no table takes long to grow. Unsaved
+ * devices are in lists by their ids, because a store keeps neighbouring ids close together. */
 enum { FEDSERVER_DEVICES_PARTS = 256, FEDSERVER_DEVICES_LISTS = 1024 };
 
-/** A device, and its neighbours in the lists below. */
 typedef struct fedserver_device_entry fedserver_device_entry;
 
 /** A hash table of fingerprints with the same first byte. A slot is a device's index + 1, or 0. */
@@ -29,7 +28,7 @@ typedef struct fedserver_devices {
     size_t count, page_count;
     fedserver_devices_part parts[FEDSERVER_DEVICES_PARTS];
     fedserver_device_entry *oldest, *newest; /* ends of the list of devices by last check-in */
-    uint64_t lately;                         /* length of that list */
+    uint64_t lately;                         /* number of devices from `oldest` to `newest` */
     fedserver_device_entry *unsaved[FEDSERVER_DEVICES_LISTS];
     int64_t change; /* number of the newest change taken over from the store; 0: none */
 } fedserver_devices;
@@ -53,23 +52,23 @@ fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *
 
 /* -- the list of devices that checked in lately -- */
 
-/** Put the device at the end of the list, as the newest, and set its checkin_ms. The list's times
- * never fall, even if the clock was set back: times later than now_ms become now_ms. */
+/** Put the device at the end of the list, as the newest, and set its checkin_ms. If the clock was
+ * set back, later times in the list become now_ms, so that the list stays in order. */
 void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *device,
                                   int64_t now_ms);
-/** Take the device out of the list. Sets its checkin_ms to 0. */
+/** Take the device out of the list, and set its checkin_ms to 0. */
 void fedserver_devices_left(fedserver_devices *devices, fedserver_device *device);
 /** The device whose last check-in is the longest ago; NULL: the list is empty. */
 fedserver_device *fedserver_devices_oldest(const fedserver_devices *devices);
 /** The next newer device of the list; NULL: that device is the newest. */
 fedserver_device *fedserver_devices_newer(const fedserver_device *device);
 
-/* -- lists of devices that differ from their rows in the store -- */
+/* -- lists of devices that differ from their records in the store -- */
 
-/** Note that the device differs from its row in the store. Sets `unsaved`. */
+/** Note that the device differs from its record in the store. */
 void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device);
-/** Take a device out of a list of unsaved devices, 0 to FEDSERVER_DEVICES_LISTS - 1. If its row was
- * written since, its `unsaved` is false. NULL: the list is empty. */
+/** Take a device out of a list of unsaved devices, 0 to FEDSERVER_DEVICES_LISTS - 1. If the device
+ * was saved since, its `unsaved` is false. NULL: the list is empty. */
 fedserver_device *fedserver_devices_next_unsaved(fedserver_devices *devices, size_t list);
 
 #endif

@@ -12,8 +12,7 @@
 
 enum { HOUR_S = 3600 };
 
-/* Find out whether the token may be used. The store compares only hashes of tokens, so the time
- * of the comparison tells nothing useful about a token. */
+/* The store compares only hashes of tokens, so timing tells nothing useful about a token. */
 static fed_status token_state(const fedserver_auth *auth, const char *token, int64_t now_ms,
                               uint8_t hash[FED_SHA256_SIZE], fedserver_token *known,
                               fedserver_enrolment *outcome, fed_error *err) {

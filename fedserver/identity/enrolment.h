@@ -21,13 +21,12 @@ typedef enum fedserver_enrolment {
     FEDSERVER_TOKEN_WITHDRAWN,
     FEDSERVER_REQUEST_MALFORMED,
     FEDSERVER_REQUEST_REFUSED,
-    FEDSERVER_KEY_KNOWN,      /* enrolment: the key is enrolled already */
-    FEDSERVER_KEY_UNKNOWN,    /* renewal: the key is not enrolled */
-    FEDSERVER_DEVICE_REVOKED, /* renewal: the device is revoked */
-    FEDSERVER_DEVICE_EXPIRED  /* renewal: the last certificate has expired */
+    FEDSERVER_KEY_KNOWN,   /* enrolment: the key is enrolled already */
+    FEDSERVER_KEY_UNKNOWN, /* renewal: the key is not enrolled */
+    FEDSERVER_DEVICE_REVOKED,
+    FEDSERVER_DEVICE_EXPIRED /* renewal: the last certificate has expired */
 } fedserver_enrolment;
 
-/** The store, devices and keys that enrolment works with. */
 typedef struct fedserver_auth {
     const fedserver_store *store;
     void *db;
@@ -41,7 +40,7 @@ typedef struct fedserver_issued {
     fedserver_device device;
 } fedserver_issued;
 
-/** What a device sends to enrol; nothing of it is trusted. */
+/** The fields of a device's enrolment request, which are not trusted. */
 typedef struct fedserver_applicant {
     const char *token;      /* NULL: none */
     const char *name;       /* the name that the device gives itself; NULL: none */

@@ -30,7 +30,7 @@ fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver
 fed_status fedserver_pass_find(const fedserver_store *store, void *db, const char *token,
                                fedserver_pass *pass, fed_error *err) FED_CHECKED;
 
-/** *holds = whether that token is an unused pass of that kind that is valid at now_ms. */
+/** Set *holds: is the token an unused pass of that kind that is valid at now_ms? */
 fed_status fedserver_pass_holds(const fedserver_store *store, void *db, const char *token,
                                 fedserver_pass_kind kind, int64_t now_ms, bool *holds,
                                 fed_error *err) FED_CHECKED;

@@ -12,8 +12,8 @@ void fedserver_tag_write(uint64_t tag, char dst[FEDSERVER_TAG_TEXT]) {
     snprintf(dst, FEDSERVER_TAG_TEXT, "\"%016" PRIx64 "\"", tag);
 }
 
-/* Read a number, and move *text behind its digits; false: there are none. A number beyond 64 bits
- * becomes UINT64_MAX, which lies after the end of every answer, too. */
+/* Read a number, and move *text behind its digits. False: there are no digits. A number beyond 64
+ * bits becomes UINT64_MAX. */
 static bool read_number(const char **text, uint64_t *number) {
     const char *c = *text;
     uint64_t value = 0;

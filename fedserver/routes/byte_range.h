@@ -1,4 +1,5 @@
-/* Which bytes a request wants: Range (RFC 9110, section 14.2) and If-Range (section 13.1.5). */
+/* Finds the bytes that a request wants: Range (RFC 9110, section 14.2) and If-Range (section
+ * 13.1.5). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BYTE_RANGE_H
 #define FEDSERVER_BYTE_RANGE_H

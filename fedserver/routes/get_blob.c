@@ -1,4 +1,4 @@
-/* GET /v1/blob/NAME: an encrypted download for caches, whose name only the task's devices know. */
+/* GET /v1/blob/NAME: an encrypted download, which caches may keep. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

@@ -46,7 +46,7 @@ static fed_status mark_declined(void *user, const fedserver_device *d, fed_error
                : FED_OK;
 }
 
-/* Read the devices from the store. So the front, too, can list them without the rounds' process. */
+/* Reads only the store, so that the front can list devices without the rounds' process. */
 static fed_status list_devices(fedserver *server, scene *s, int64_t after, uint32_t limit,
                                uint64_t *total, fed_error *err) {
     FED_TRY(fedserver_rounds_outline(server->store, server->db, NULL, &s->rounds, err));

@@ -3,7 +3,7 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* The count of devices is read from the store, so this answer proves that the store can be read. */
+/* Counting the devices proves that the store can be read. */
 fed_status fedserver_get_health(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     (void)call;

@@ -56,7 +56,7 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
 }
 
 /* TASK_GAUGE(name, help, which, value): writes `value` for each task in memory for which `which` is
- * true. t: the task; runs: it runs; r: what its newest rounds tell. */
+ * true. t: the task; runs: the task runs; r: its newest rounds. */
 #define TASK_GAUGES(TASK_GAUGE)                                                                    \
     TASK_GAUGE("fed_task_running", "1 while the task runs; 0: it finished not long ago.", true,    \
                runs)                                                                               \
@@ -141,7 +141,7 @@ _Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS,
                "make FEDSERVER_CENSUS of server.h larger");
 
 /* Count some more devices. All requests wait meanwhile, so a call counts AT_ONCE devices at most.
- * With more devices, the numbers in `counted` are those of the last complete count. */
+ * `counted` has the numbers of the last complete count. */
 static void go_on_counting(fedserver *server, int64_t now_ms) {
     enum { AT_ONCE = 20000 };
     fedserver_census *census = &server->census;

@@ -7,7 +7,7 @@
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 
-/* The most columns for custom metrics, which stand behind the fixed columns. */
+/* The most columns for custom metrics, after the fixed columns. */
 enum { OWN_COLUMNS = 128 };
 
 typedef struct own_column {

@@ -45,8 +45,7 @@ fed_status fedserver_get_safetensors(fedserver *server, const fedserver_call *ca
     (void)fedserver_query_number(call->request->query, "task", UINT64_MAX / 2, &task);
     snprintf(name, sizeof name, "download-%ld.safetensors", (long)getpid());
     fedserver_path(server->directory, name, path, sizeof path);
-    /* A visitor's request must not stop the coordinator, so a failure becomes an answer. If the
-     * store has undone the batch, its commit fails nevertheless (S18 in docs/durability.md). */
+    /* A visitor's request must not stop the coordinator, so a failure becomes an answer. */
     const fed_status made = fedserver_model_write(server, task, path, 0600, &why);
     if (made != FED_OK) {
         return made == FED_ENOTFOUND

@@ -11,9 +11,9 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* ROUNDS_SHOWN: how many rounds of the main task are listed at most. The other running tasks share
- * the same number of rounds, but each may list ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are
- * over are listed at most. */
+/* ROUNDS_SHOWN: most rounds that are listed of the main task, and of the other running tasks
+ * together. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
+ * that are listed of those that are over. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
 static void add_keys(json_t *made, const fedserver_task *task, const fedserver_phase *phase) {
@@ -88,8 +88,7 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
 }
 
 static fed_status append_own(void *user, const fedserver_own_list *list, fed_error *err) {
-    /* The list has no gap, so a round's number gives its index; round NULL: the round is not
-     * listed. */
+    /* Rounds are listed without gaps, newest first, so a round's number gives its index. */
     const json_int_t newest =
         json_integer_value(json_object_get(json_array_get(user, 0), "number"));
     json_t *round =
@@ -112,8 +111,8 @@ static fed_status append_own(void *user, const fedserver_own_list *list, fed_err
     return failed == 0 ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
-/* Set a weak entity tag of the status. It ignores the time and the traffic, which change with each
- * answer. */
+/* Set a weak entity tag of the status. The tag ignores the time and the traffic, which change with
+ * each answer. */
 static void tag_status(json_t *root, fedserver_response *response) {
     fed_writer text;
     json_t *rest = json_copy(root);

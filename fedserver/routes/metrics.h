@@ -5,7 +5,7 @@
 
 #include "fedserver/server.h"
 
-/** Write a metric's two comment lines; the caller writes its values behind them. */
+/** Write a metric's two comment lines; the caller writes the values after them. */
 void fedserver_metric_head(fed_writer *w, const char *name, const char *type, const char *help);
 void fedserver_metric_counter(fed_writer *w, const char *name, const char *help, uint64_t value);
 void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, double value);

@@ -14,16 +14,16 @@
 
 /* The longest time to hold back an answer: NATs and proxies soon forget a silent connection. */
 enum { HOLD_LIMIT_MS = 55000 };
-/* Waits between check-ins: without a deadline; at least and at most while a deadline runs. */
+/* IDLE_MS: wait between check-ins without a deadline. The others: bounds of the wait while a
+ * deadline runs. */
 enum { IDLE_MS = 5000, OPEN_MIN_MS = 500, OPEN_MAX_MS = 10000 };
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Answer that the device is to come back in about a tenth of the round's time that is left, or
- * later if many devices wait. The time for which the request was held is subtracted. t NULL: there
- * is no task to wait for. */
+/* Answer that the device is to come back in about a tenth of the time that is left in the round, or
+ * later if many devices wait. t NULL: there is no task to wait for. */
 static void wait_for(fedserver *server, const fedserver_training *t, const fedserver_call *call,
                      fed_wait_reason reason, fed_assignment *answer) {
     int64_t least_ms = IDLE_MS;
@@ -53,7 +53,7 @@ static fed_status is_over(const fedserver *server, uint64_t task, bool *is, fed_
                              err);
 }
 
-/* *all: all tasks of the device are over, and no other task is about to begin. */
+/* Set *all: are all tasks of the device over, with no other task about to begin? */
 static fed_status are_over(const fedserver *server, const fed_checkin *checkin, bool *all,
                            fed_error *err) {
     const unsigned count = fed_checkin_count(checkin);
@@ -77,8 +77,8 @@ static const fedserver_training *news_of_end(const fedserver *server, const fed_
 }
 
 /* Find the task that the device must drop for `task`. *replaced = 0: the device holds `task`
- * already, or has a free slot. A task that is over is dropped first, then one for which the device
- * need keep nothing. Of several, the one that the device trained longest ago is dropped. */
+ * already, or has a free slot. A task that is over is dropped first, then one that the device need
+ * not keep. */
 static fed_status find_replaced(const fedserver *server, const fedserver_call *call,
                                 const fed_checkin *checkin, uint64_t task, uint64_t *replaced,
                                 fed_error *err) {
@@ -94,7 +94,7 @@ static fed_status find_replaced(const fedserver *server, const fedserver_call *c
         found = !fedserver_task_kept(&server->rounds, *replaced, call->device, call->now_ms);
     }
     if (!found) {
-        /* the device got its lease for `task` when it had a free slot: drop the oldest task */
+        /* the device needs all its tasks: drop the oldest */
         *replaced = checkin->held[count - 1].task;
     }
     return FED_OK;
@@ -236,7 +236,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     FED_TRY(find_work(server, call, &checkin, &answer, &admit_ms, err));
     int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
-    /* Tell an evaluator at once that the task is over, because it waits only for this. */
+    /* Tell an evaluator at once that the tasks are over: an evaluator waits for nothing else. */
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;

@@ -1,4 +1,4 @@
-/* POST /v1/decline: a device can't serve a task, and says why. Its slot is free for others. */
+/* POST /v1/decline: a device can't serve a task, and says why. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/utf8.h"
 #include "fedserver/rounds/leases.h"

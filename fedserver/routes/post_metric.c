@@ -1,4 +1,4 @@
-/* POST /v1/metric: takes what an evaluating device measured of a version of the model. */
+/* POST /v1/metric: takes an evaluating device's measurements of a version of the model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/own_table.h"
@@ -25,7 +25,7 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
                                       "no task in memory has that version; check in again");
     }
     FED_TRY(server->store->metric_put(server->db, device->id, &metric, err));
-    /* Each device's custom metrics are stored by themselves, and summed up when they are read. */
+    /* Custom metrics are stored for each device, and summed up when they are read. */
     fedserver_own_table table = {.count = 0};
     fedserver_own_count(&table, &own, metric.samples);
     FED_TRY(server->store->own_put(server->db, metric.task, metric.version, device->id, table.rows,

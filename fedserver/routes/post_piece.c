@@ -96,8 +96,7 @@ static fed_status take_piece(fedserver *server, const fedserver_call *call, cons
     FED_TRY(find_end(server, call, p, &end, &other, err));
     bool last = p->head.offset == end && end + p->len == p->head.total;
     if (p->head.offset != end || p->len == 0 || (!last && p->len < p->head.total / FED_PIECES)) {
-        /* An empty piece asks how much has arrived. A piece that repeats bytes, comes too early,
-         * or is too small is not stored. */
+        /* An empty piece asks how much has arrived. Other pieces that do not fit are not stored. */
         return answer_end(response, end, err);
     }
     if (last) {

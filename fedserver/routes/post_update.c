@@ -18,8 +18,8 @@ static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fe
                                   range ? "out_of_range" : "bad_update", "%s", why->text);
 }
 
-/* Answer a repeated update, which was counted before. A release that stored no digest may have
- * counted it: then store the digest now. */
+/* Answer a repeated update. An older release may have counted it without storing its digest: then
+ * store the digest now. */
 static fed_status say_yes_again(fedserver *server, fedserver_device *device, uint64_t digest,
                                 fed_error *err) {
     server->rounds.counters.updates_repeated++;

@@ -1,4 +1,4 @@
-/* POST /v1/gang: takes the report of a device that stands for a worker group (a cluster). */
+/* POST /v1/gang: takes a device's report about its worker group. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Reads keys and values after the question mark of an address. */
+/* Reads the query of a URL, which is the part after the question mark. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/query.h"
 
@@ -22,7 +22,7 @@ bool fedserver_query_number(const char *query, const char *key, uint64_t limit, 
     const char *text = fedserver_query_value(query, key, &len);
     uint64_t value = 0;
     if (text == NULL || len == 0 || len > 19) {
-        /* a number of 19 digits always fits into 64 bits */
+        /* at most 19 digits, so that the number fits into 64 bits */
         return false;
     }
     for (size_t k = 0; k < len; k++) {

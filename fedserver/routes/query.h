@@ -1,4 +1,4 @@
-/* Reads the part of an address after the question mark. */
+/* Reads the query of a URL, which is the part after the question mark. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_QUERY_H
 #define FEDSERVER_QUERY_H

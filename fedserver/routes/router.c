@@ -18,7 +18,7 @@
 enum {
     PLAIN = 0,
     RELAYED = 1, /* the rounds' process answers, even if the front is another process */
-    IN_PARTS = 2 /* a body whose connection breaks is handled as far as it came */
+    IN_PARTS = 2 /* if the connection breaks, the received part of the body is handled */
 };
 
 /* Bits of route.roles: who may ask. */
@@ -150,9 +150,9 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
     return has_way(head, IN_PARTS);
 }
 
-/* Check the path and the size for a device that is not in memory; the rest is checked when the
- * request is handled. A follower knows no tasks, so it has only the limit that the leader has
- * told. Without this check, a device could announce a body that takes all the memory for bodies. */
+/* Check the path and the size for a device that is not in memory. A follower knows no tasks, and
+ * uses the leader's limit. Without this check, one device could reserve all the memory for
+ * bodies. */
 static int unknown_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
     bool path_known = false;
     const route *to = find(head, &path_known);
@@ -165,8 +165,7 @@ static int unknown_refused(const fedserver *server, const fedserver_request *hea
     return len > body_limit(server, to) ? 413 : 0;
 }
 
-/* This function is called between the requests of a batch, and can't report a failure of the store.
- * So it does not read the store (S18 in docs/durability.md). */
+/* This function can't report a failure of the store, so it does not read the store. */
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
     if (server->following) {
@@ -190,8 +189,8 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     return status == 403 && len < FED_PEM_SIZE ? 0 : status;
 }
 
-/* Make a device known by its key's fingerprint, if an older release stored its certificate's. It
- * can then renew its certificate. */
+/* An older release stored the fingerprint of a device's certificate: replace it by the fingerprint
+ * of the device's key. */
 static fed_status adopt(fedserver *server, fedserver_device *device, const uint8_t *fingerprint,
                         fed_error *err) {
     if (device == NULL || memcmp(device->fingerprint, fingerprint, FED_SHA256_SIZE) == 0) {
@@ -244,7 +243,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
         return fedserver_answer_error(response, err, refused.status, refused.word, "%s",
                                       refused.message);
     }
-    /* A TLS session can be resumed after its certificate has expired, so check that here. */
+    /* A TLS session can be resumed after its certificate has expired, so check the expiry here. */
     if (call.device != NULL && call.device->expires_ms <= now_ms) {
         return fedserver_answer_error(response, err, 403, "device_unknown",
                                       "this device's certificate has expired; enrol it again");

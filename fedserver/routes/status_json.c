@@ -39,7 +39,7 @@ typedef struct listing {
     json_t *tasks;
     const fedserver_rounds *rounds;
     int64_t now_ms;
-    /* tasks that are over: how many were visited, and how many are listed at most */
+    /* tasks that are over: how many were visited, and how many may be listed */
     size_t over, most;
 } listing;
 

@@ -9,7 +9,6 @@
  * only to this host. */
 #define FEDSERVER_COOKIE "__Host-fed"
 
-/** What a visitor at the front may do. */
 typedef enum fedserver_visitor {
     FEDSERVER_VISITOR_STRANGER = 0,
     FEDSERVER_VISITOR_READER = 1,  /* may read the page, the status, the devices, the metrics */

@@ -1,4 +1,4 @@
-/* Adaptive server optimizers: what fedadagrad, fedadam and fedyogi share. */
+/* Adaptive server optimizers: code that fedadagrad, fedadam and fedyogi share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ADAPTIVE_H
 #define FEDSERVER_ADAPTIVE_H

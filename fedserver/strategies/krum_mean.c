@@ -6,7 +6,8 @@
 
 #include "fedserver/strategies/robust.h"
 
-/* Squared differences of TILE columns are added as floats in LANES sums, and these as doubles. */
+/* Squared differences of TILE columns are added as floats in LANES sums, which are added as
+ * doubles. */
 enum { TILE = 256, LANES = 16 };
 
 typedef struct krum {
@@ -14,7 +15,7 @@ typedef struct krum {
     double *distance; /* (count, count): squared distances of rows i < j; the rest is not used */
     double *nearest;  /* [count]: room for a row's distances while its score is computed */
     double *score;
-    size_t *chosen; /* [m]: numbers of the chosen rows, ascending */
+    size_t *chosen; /* [m]: indices of the chosen rows, ascending */
     size_t m;
     float *u;
 } krum;

@@ -60,7 +60,7 @@
 
 enum { FEDSERVER_STRATEGY_PARAMS = 4, FEDSERVER_STRATEGY_SPEC = 128, FEDSERVER_ADDITIONS = 4 };
 
-/** What a strategy's folder provides: combine, or step. fedavg has neither. */
+/** A strategy. It has combine or step; fedavg has neither. */
 typedef struct fedserver_strategy_vtable {
     const char *name;
     fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
@@ -82,8 +82,7 @@ typedef struct fedserver_strategy_vtable {
     void (*start)(const double *param, float *state, size_t n);
 } fedserver_strategy_vtable;
 
-/** What an addition's folder provides: a change of each update, or of the vector that a round's
- * updates were combined into. */
+/** An addition. It changes each update, or the vector that a round's updates were combined into. */
 typedef struct fedserver_addition_vtable {
     const char *name, *example;                      /* example: a spec to show in error messages */
     fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
@@ -106,15 +105,14 @@ typedef struct fedserver_strategy_half {
     double param[FEDSERVER_STRATEGY_PARAMS];
 } fedserver_strategy_half;
 
-/** A parsed spec. It has no pointers to own, so it may be copied. */
+/** A parsed spec. It owns no memory, so it may be copied. */
 typedef struct fedserver_strategy {
     fedserver_strategy_half combine, step;
     fedserver_addition additions[FEDSERVER_ADDITIONS]; /* in the order of the spec */
     size_t addition_count;
 } fedserver_strategy;
 
-/** Parse a spec. FED_EINVAL: the spec is wrong; the sentence has the wrong word, and what is
- * right. */
+/** Parse a spec. FED_EINVAL: *err names the wrong word of the spec, and what is right. */
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 

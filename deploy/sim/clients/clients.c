@@ -75,7 +75,7 @@ static size_t system_number(const char *path, const char *word) {
     return number;
 }
 
-/** Bytes of memory that the clients' stores may take: half of what the machine has free now. */
+/** Bytes of memory that the clients' stores may take: half of what is available. */
 static size_t memory_to_spare(void) {
     const size_t kilobytes = system_number("/proc/meminfo", "MemAvailable:");
     const size_t granted =

@@ -21,11 +21,11 @@
 /** A worker: the net and memory with which a step trains or measures, one step at a time. */
 typedef struct sim_worker {
     fedtrain_net *net;
-    fed_arch arch; /* the net's; arch.text is NULL before the first task */
+    fed_arch arch; /* the net's architecture; arch.text is NULL before the first task */
     size_t batch;  /* samples that net takes at a time */
     float *state;  /* state of a stateless optimizer: float32[state_floats] */
     size_t state_floats;
-    struct sim_worker *next; /* in the list of free workers */
+    struct sim_worker *next;
 } sim_worker;
 
 /* A stopped run saves the structs whose names end in _kept byte for byte (inproc/saved_run.h).
@@ -34,16 +34,16 @@ typedef struct sim_worker {
 #pragma GCC diagnostic error "-Wpadded"
 
 typedef struct sim_client_kept {
-    fedclient_traffic enrolment; /* bytes of enrolling, which no round's figures count */
+    fedclient_traffic enrolment; /* traffic of the enrolment, which is in no round's figures */
     fedclient_traffic charged;   /* the traffic that is in the log's rounds already */
     uint64_t train_cpu_us;
     int64_t busy_us;       /* time spent training: virtual, or CPU time */
     uint64_t steps;        /* local steps of the trainings whose updates were counted */
-    uint64_t digest;       /* of the final model */
+    uint64_t digest;       /* digest of the final model */
     uint32_t round, again; /* newest round trained in; number of earlier trainings in that round */
     uint32_t counted, refused;
-    uint32_t last_counted;   /* the newest round that counted its update */
-    uint32_t local_steps;    /* local steps of its last training */
+    uint32_t last_counted;   /* newest round that counted the client's update */
+    uint32_t local_steps;    /* local steps of the client's last training */
     uint32_t broken_charged; /* broken uploads that are in the log's rounds already */
     bool takes_part; /* has trained or measured, so the run waits until this client has finished */
     bool finished;   /* has learnt that the task is over */
@@ -51,7 +51,7 @@ typedef struct sim_client_kept {
     uint8_t unused[1];
 } sim_client_kept;
 
-/** How a step has ended: the members of its fedclient_event that a run needs. */
+/** How a step has ended: the members of fedclient_event that a run needs. */
 typedef struct sim_step_end {
     uint32_t outcome; /* fedclient_outcome */
     uint32_t reason;  /* fed_wait_reason, if the outcome is to wait */
@@ -84,15 +84,15 @@ typedef struct sim_client {
     struct sim_clients *clients;
     uint32_t k;
     bool evaluates;
-    pthread_t thread; /* HTTPS */
-    bool started;     /* HTTPS: the thread runs */
+    pthread_t thread; /* used over HTTPS */
+    bool started;
     fedclient_platform platform;
     fedclient_transport transport; /* sends through `lossy` */
     sim_lossy lossy;
-    fedtrain_share share;        /* the shard of the data that it trains on */
+    fedtrain_share share;        /* the shard of the data that the client trains on */
     sim_worker *worker;          /* held during a step */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
-    fedclient_traffic traffic;   /* at the end of the run */
+    fedclient_traffic traffic;
     sim_client_kept kept;
     fed_error error; /* why the client gave up; FED_OK if it did not */
 } sim_client;
@@ -111,23 +111,23 @@ typedef struct sim_clients {
     const char *server;                   /* the front's URL */
     const char *ca;                       /* HTTPS: the CA certificate that clients trust */
     const sim_virtual_time *virtual_time; /* NULL over HTTPS, where time is real */
-    sim_stores *stores;                   /* of all clients */
-    double before_cpu_s;                  /* CPU seconds of this process before the run */
+    sim_stores *stores;
+    double before_cpu_s; /* CPU seconds of this process before the run */
     fedtrain_data train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
     atomic_int stop;
 
-    pthread_mutex_t mutex;    /* guards the members below */
-    pthread_cond_t changed;   /* signalled at a new round, the end, or a kill of the coordinator */
-    sim_worker *workers;      /* [options->threads] */
-    sim_worker *free_workers; /* a list */
-    sim_client **waiting;     /* HTTPS: clients that wait for a worker, in no order */
+    pthread_mutex_t mutex;  /* guards the members below */
+    pthread_cond_t changed; /* signalled at a new round, the end, or a kill of the coordinator */
+    sim_worker *workers;    /* [options->threads] */
+    sim_worker *free_workers;
+    sim_client **waiting; /* HTTPS: clients that wait for a worker, in no order */
     size_t waiting_count;
     fed_rng rng;           /* HTTPS: draws the waiting client that gets a worker next */
-    bool *away;            /* [options->clients]: away in round away_round */
+    bool *away;            /* [options->clients]: who is away in round away_round */
     uint32_t away_round;   /* 0: `away` is not filled in yet */
-    uint32_t rounds;       /* of the task */
+    uint32_t rounds;       /* rounds of the task */
     int64_t began_wall_ms; /* monotonic time of the first check-in; 0: none yet */
     bool kill_due;         /* HTTPS: kill the coordinator now; no new step begins */
     size_t failed;

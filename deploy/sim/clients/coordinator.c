@@ -1,4 +1,4 @@
-/* The coordinator of a simulation: a real fedserver process on a directory of its own. */
+/* The coordinator of a run: its directory, and over HTTPS its process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
@@ -141,7 +141,7 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
         struct pollfd p = {.fd = c->output, .events = POLLIN};
         int64_t left = limit - fed_clock_monotonic_ms();
         const int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
-        if (ready < 0 && errno == EINTR) { /* Ctrl-C: the run stops later, after its first steps */
+        if (ready < 0 && errno == EINTR) { /* Ctrl-C: the run stops later */
             continue;
         }
         if (ready <= 0) {
@@ -168,9 +168,9 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
     return FED_OK;
 }
 
-/** If no port is asked for, choose a free one and keep it bound. Otherwise the system could give
- * the port to an outgoing connection while the coordinator is down. The kept socket never listens,
- * so the coordinator can listen on the port. */
+/** If no port is given, choose a free one and keep it bound. Otherwise the system could give the
+ * port to another socket while the coordinator is down. The kept socket never listens, so the
+ * coordinator can listen on the port. */
 static fed_status keep_port(uint16_t *port, int *held, fed_error *err) {
     if (*port != 0) {
         return FED_OK;

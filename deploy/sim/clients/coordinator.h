@@ -16,7 +16,7 @@ typedef struct sim_coordinator {
     bool temporary;
     /* Over HTTPS, a child process serves the directory: */
     pid_t pid;
-    int output; /* the read end of its standard output */
+    int output; /* the read end of the process's standard output */
     uint16_t front_port, devices_port;
     int held[2]; /* 1 + the socket that keeps each port while the process restarts; 0: none */
     fed_pem ca;

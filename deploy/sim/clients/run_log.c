@@ -19,7 +19,7 @@ static sim_round *row_of(sim_clients *clients, uint32_t round) {
     return &log->rounds[round - 1];
 }
 
-/** Add to the round's bytes what the client has sent and received since it was last charged. */
+/** Add the client's traffic since the last call to the round's bytes. */
 static void charge(sim_client *client, sim_round *row) {
     fedclient_traffic now;
     client->transport.traffic(client->transport.user, &now);

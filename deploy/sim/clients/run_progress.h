@@ -9,7 +9,7 @@
 typedef struct sim_progress {
     uint32_t round,
         rounds;         /* newest round that a client was asked to train in; rounds of the task */
-    uint32_t reported;  /* updates counted in that round so far */
+    uint32_t reported;  /* updates counted in `round` so far */
     uint32_t evaluated; /* version of the model with this accuracy; 0: no model was measured yet */
     double accuracy;    /* NAN: the model's loss is mse, so it has no accuracy */
     double test_loss;

@@ -1,4 +1,4 @@
-/* What a client does with a round: it trains on its shard of the data, or measures a model. */
+/* Trains a client on its shard of the data, or measures a model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/clients/train_callback.h"
 
@@ -11,7 +11,7 @@
 enum { EVALUATE_BATCH = 100, BATCH_LIMIT = 4096, HOLD_MS = 20000 };
 
 /** Return how many samples to measure at a time: EVALUATE_BATCH, or the task's batch if that is
- * larger. A language model uses the task's batch, as its scores alone take 1.4 MB a sample. */
+ * larger. A language model uses the task's batch, because its scores take much memory. */
 static size_t evaluate_batch(const fedclient_round *round) {
     size_t batch = round->task->batch;
     return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
@@ -158,8 +158,7 @@ fedclient_options sim_client_options(sim_client *client) {
                                .transport = &client->transport,
                                .role = client->evaluates ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                .hold_ms = HOLD_MS,
-                               .whole_bytes =
-                                   UINT32_MAX, /* no pieces: they cost the coordinator more */
+                               .whole_bytes = UINT32_MAX, /* send no update in pieces */
                                .train = work,
                                .user = client};
 }

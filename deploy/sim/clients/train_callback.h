@@ -1,4 +1,4 @@
-/* What a client does with a round: it trains on its shard of the data, or measures a model. */
+/* Trains a client on its shard of the data, or measures a model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_TRAIN_CALLBACK_H
 #define FEDSIM_TRAIN_CALLBACK_H

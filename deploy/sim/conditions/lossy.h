@@ -9,19 +9,19 @@
 
 /** The part of sim_lossy that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_lossy_kept {
-    uint32_t uploads; /* uploads tried so far; with the seed and k, it decides which ones break */
+    uint32_t uploads; /* uploads tried so far */
     uint32_t broken;  /* uploads that broke so far */
 } sim_lossy_kept;
 
 /** Wraps a transport. The caller fills in all members but `kept`, then calls sim_lossy_open. */
 typedef struct sim_lossy {
     fedclient_transport inner;
-    uint64_t seed; /* of the run */
-    uint32_t k;    /* the client */
+    uint64_t seed; /* the run's seed */
+    uint32_t k;    /* number of the client */
     double rate;   /* fraction of the uploads that break */
     /** Called when an answer has come, before the client reads it. May be NULL. */
     void (*answered)(void *user, const fedclient_request *request);
-    void *user; /* of answered */
+    void *user; /* first argument of answered */
     sim_lossy_kept kept;
 } sim_lossy;
 

@@ -70,7 +70,7 @@ static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
 }
 
 /** Return the next '+' between classes, not one in a number such as 1e+6; NULL: there is none. A
- * class may begin with a digit, so fed_spec_plus does not serve here. */
+ * class may begin with a digit, so fed_spec_plus can't be used. */
 static char *next_class(char *text) {
     char *plus = strchr(text, '+');
     while (plus != NULL && plus - text >= 2 && plus[-1] == 'e' && strchr("0123456789.", plus[-2])) {

@@ -1,4 +1,4 @@
-/* When the clients are there: reads the conditions, and finds or draws their intervals. */
+/* When the clients are available: reads the conditions, and finds or draws their intervals. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/presence.h"
 

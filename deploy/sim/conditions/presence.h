@@ -1,4 +1,4 @@
-/* When the clients are there, and can take part, in virtual time. */
+/* When the clients are available, in virtual time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_PRESENCE_H
 #define FEDSIM_PRESENCE_H
@@ -28,7 +28,7 @@
  * must not contain '+'.
  */
 enum { SIM_CONDITIONS = 8 };      /* conditions of a spec, at most */
-#define SIM_NEVER (INT64_MAX / 4) /* a time that does not come */
+#define SIM_NEVER (INT64_MAX / 4) /* a time that is never reached */
 
 typedef struct sim_interval {
     int64_t from_us, to_us;
@@ -38,8 +38,8 @@ typedef enum sim_condition_kind { SIM_ON_AND_OFF, SIM_EVERY_DAY, SIM_TRACE } sim
 
 typedef struct sim_condition {
     sim_condition_kind kind;
-    double on_s, off_s;   /* SIM_ON_AND_OFF: means */
-    double hours, spread; /* SIM_EVERY_DAY */
+    double on_s, off_s;   /* for SIM_ON_AND_OFF: mean times */
+    double hours, spread; /* for SIM_EVERY_DAY */
     /* SIM_TRACE: client k's intervals are interval[first[k] .. first[k + 1]) */
     sim_interval *interval;
     size_t *first;
@@ -59,11 +59,11 @@ void sim_presence_free(sim_presence *presence);
 
 /** The part of sim_attendance that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_attendance_kept {
-    sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
-    uint32_t drawn[SIM_CONDITIONS];   /* intervals drawn, or read from a trace */
+    sim_interval now[SIM_CONDITIONS]; /* each condition's newest interval */
+    uint32_t drawn[SIM_CONDITIONS];   /* number of intervals drawn, or read from a trace */
 } sim_attendance_kept;
 
-/** The times at which one client is there. Calls must ask about ascending times. */
+/** The times at which one client is available. Calls must ask about ascending times. */
 typedef struct sim_attendance {
     const sim_presence *presence;
     uint64_t seed;
@@ -74,11 +74,11 @@ typedef struct sim_attendance {
 void sim_attendance_open(sim_attendance *attendance, const sim_presence *presence, uint64_t seed,
                          uint32_t k);
 
-/** Return the first time from `us` on at which the client is there; SIM_NEVER: none comes. `us`
+/** Return the first time from `us` on at which the client is available; SIM_NEVER: none comes. `us`
  * must not decrease between calls of this function and of sim_attendance_until. */
 int64_t sim_attendance_from(sim_attendance *attendance, int64_t us);
 
-/** Return until when the client is there from `us` on; `us` itself if it is away then. */
+/** Return until when the client is available from `us` on; `us` itself if it is away then. */
 int64_t sim_attendance_until(sim_attendance *attendance, int64_t us);
 
 #endif

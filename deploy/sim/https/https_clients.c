@@ -153,8 +153,8 @@ static void answered(void *user, const fedclient_request *request) {
     }
 }
 
-/** Enrol while holding a worker, so that few clients enrol at a time. Of hundreds of handshakes at
- * once, each would take as long as all together, and could exceed its limit of half a minute. */
+/** Enrol while holding a worker, so that few clients enrol at a time: hundreds of handshakes at
+ * once could exceed their time limit. */
 static fed_status enrol_once(sim_client *client, fedclient *fed, const char *token,
                              fed_error *err) {
     worker_take(client);

@@ -116,7 +116,7 @@ fed_status sim_https_run(sim_clients *clients, const sim_watch *watch, uint64_t 
     sim_coordinator coordinator = {.pid = -1};
     fed_status status = serve(&coordinator, clients, watch, digest, err);
     fed_error ignored = {0};
-    (void)!sim_coordinator_stop(&coordinator, SIGTERM, &ignored); /* does nothing if it has ended */
+    (void)!sim_coordinator_stop(&coordinator, SIGTERM, &ignored); /* the process may have ended */
     sim_coordinator_clean(&coordinator);
     return status;
 }

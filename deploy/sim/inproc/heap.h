@@ -9,8 +9,7 @@
 #include "fed/error.h"
 
 /** When a client's next event is due. At equal times the lower `nth` comes first, so that clients
- * that do the same at the same time take turns. `chance` decides between equal `nth`, so that it is
- * not always the same client that comes too late. */
+ * take turns. `chance` decides between equal `nth`, so that no client is always last. */
 typedef struct sim_due {
     int64_t us;   /* virtual time since the start */
     uint32_t nth; /* events of this client at this time so far */

@@ -12,7 +12,7 @@
 /** The part of sim_host that a stopped run saves. */
 typedef struct sim_host_kept {
     int64_t tick_us;  /* when the next call of fedserver_tick is due */
-    uint32_t version; /* of the newest model */
+    uint32_t version; /* version of the newest model */
     bool running;     /* whether the newest model is of a task that runs */
     uint8_t unused[3];
 } sim_host_kept;
@@ -20,7 +20,7 @@ typedef struct sim_host_kept {
 #pragma GCC diagnostic pop
 
 typedef struct sim_host {
-    sim_coordinator coordinator; /* the coordinator's directory */
+    sim_coordinator coordinator;
     fedserver *server;
     bool batch;     /* a batch of requests is open */
     uint64_t epoch; /* fedserver_epoch when the parked check-ins were last asked again */
@@ -37,7 +37,7 @@ void sim_host_close(sim_host *host);
 fed_status sim_host_handle(sim_host *host, const fedserver_request *request, int64_t us,
                            fedserver_response *response, fed_error *err) FED_CHECKED;
 fed_status sim_host_tick(sim_host *host, int64_t us, fed_error *err) FED_CHECKED;
-/** Commit the batch. Its answers may leave only after that. */
+/** Commit the batch. The batch's answers may be sent only after that. */
 fed_status sim_host_commit(sim_host *host, fed_error *err) FED_CHECKED;
 /** Close the coordinator without a commit, and open its directory again, as after a crash. */
 fed_status sim_host_kill(sim_host *host, fed_error *err) FED_CHECKED;

@@ -1,6 +1,6 @@
 /* A run in one process: from enrolment to the end of the task. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* SCHED_BATCH */
+#define _GNU_SOURCE /* for SCHED_BATCH */
 #include "deploy/sim/inproc/inproc.h"
 
 #include <sched.h>

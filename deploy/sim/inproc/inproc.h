@@ -5,8 +5,8 @@
 
 #include "deploy/sim/clients/clients.h"
 
-/** Run open clients to the end of the task.
- *    digest  written: of the coordinator's last model */
+/** Run open clients to the end of the task. *digest: set to the digest of the coordinator's last
+ * model. */
 fed_status sim_inproc_run(sim_clients *clients, const sim_watch *watch, uint64_t *digest,
                           fed_error *err) FED_CHECKED;
 

@@ -62,7 +62,7 @@ static void set_range(sim_actor *actor, const fedclient_range *range) {
     }
 }
 
-/** Return the bytes of a header line. A line without a value is not sent, so it has 0 bytes. */
+/** A header without a value is not sent, so it has 0 bytes. */
 static uint64_t line_bytes(const char *name, const char *value) {
     return value == NULL || value[0] == '\0' ? 0 : strlen(name) + strlen(": \r\n") + strlen(value);
 }
@@ -122,8 +122,8 @@ static fed_status compose(sim_actor *actor, const fedclient_request *request, fe
     return FED_OK;
 }
 
-/** Let the client's clock advance by the time that `bytes` take to the coordinator, including the
- * time of a new connection if there is none. */
+/** Advance the client's clock by the time that `bytes` take to the coordinator, including the time
+ * of a new connection if there is none. */
 static fed_status travel_up(sim_actor *actor, uint64_t bytes, fed_error *err) {
     int64_t at_us = actor->kept.now_us;
     if (!actor->kept.connected || at_us - actor->kept.used_us >= IDLE_US) {
@@ -212,8 +212,8 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
     return FED_OK;
 }
 
-/** Enrol, before virtual time begins. The clients enrol one after the other, so that the
- * coordinator numbers them in the order of k. */
+/** Enrol before virtual time begins. The clients enrol one after the other, so that the coordinator
+ * numbers them in the order of k. */
 static fed_status enrol_now(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     pthread_mutex_lock(&world->clients->mutex);

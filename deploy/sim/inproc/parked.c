@@ -94,8 +94,7 @@ fed_status sim_parked_settle(sim_actor *actor, fed_error *err) {
 
 fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
     const uint32_t count = (uint32_t)world->clients->client_count;
-    /* Begin with a random client: where there are fewer slots than clients, the first ones get
-     * them. */
+    /* Begin with a random client, because the first clients get the free slots. */
     fed_rng rng;
     fed_rng_init(&rng, world->clients->options->seed, (uint32_t)world->host.epoch, 0);
     const uint32_t first = fed_rng_below(&rng, count);

@@ -9,8 +9,7 @@
 fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) FED_CHECKED;
 /** Handle a parked check-in that is due: ask the coordinator again, or let the client go away. */
 fed_status sim_parked_due(sim_actor *actor, fed_error *err) FED_CHECKED;
-/** Ask the coordinator again for all parked check-ins, because the coordinator's state has changed.
- * */
+/** Ask the coordinator again for all parked check-ins, because its state has changed. */
 fed_status sim_parked_ask_all(sim_world *world, fed_error *err) FED_CHECKED;
 /** Plan the next event of a client whose step was told to wait, and has ended. */
 fed_status sim_parked_settle(sim_actor *actor, fed_error *err) FED_CHECKED;

@@ -131,7 +131,6 @@ static fed_status take_identities(fed_reader *r, const sim_clients *clients, fed
     return fed_reader_end(r);
 }
 
-/** Return whether the digest at the end matches. The file is of this release. */
 static bool is_whole(const uint8_t *data, size_t len) {
     fed_reader end;
     if (len < sizeof about - 1 + sizeof(uint64_t)) {

@@ -23,11 +23,10 @@
 
 typedef struct head {
     char magic[8], release[24];
-    uint64_t run;   /* digest of the task and the options: digest_run */
+    uint64_t run;
     uint64_t bytes; /* size of all structs: another compiler may lay them out differently */
 } head;
 
-/** Compute the digest of the task and of the options that a resumed run must not change. */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
     uint8_t *task = NULL;
     size_t len = 0;
@@ -54,7 +53,7 @@ static fed_status make_head(const sim_options *o, head *h, fed_error *err) {
     return digest_run(o, &h->run, err);
 }
 
-/** Where the bytes go or come from. `from` is NULL when saving, `to` when loading. */
+/** The direction of a copy: `from` is NULL when saving, `to` when loading. */
 typedef struct stream {
     fed_writer *to;
     fed_reader *from;
@@ -140,9 +139,9 @@ static fed_status pass_all(const stream *s, sim_world *world) {
     return FED_OK;
 }
 
-/** Return the client library's count of failures to save. The library sends an update in pieces
- * only while the count is above 0, but resets it when a piece arrives. Amid such an upload, save
- * the count of the step's beginning, so that the resumed step sends pieces again. */
+/** The client library sends an update in pieces only while its count of failures is above 0. Amid
+ * such an upload, save the count of the step's beginning, so that the resumed step sends pieces
+ * again. */
 static uint32_t library_failures(const sim_actor *actor) {
     const uint32_t now = fedclient_failures(actor->fed);
     const bool piece = actor->kept.stage == SIM_ASKS && actor->kept.kind == FED_REQUEST_PIECE;

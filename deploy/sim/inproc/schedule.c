@@ -56,8 +56,8 @@ static void wake_sleepers(sim_world *world) {
     }
 }
 
-/** Wake the evaluator after a new model or the task's end. If it still measures an earlier model,
- * set its event to now, so that nothing goes on before it has finished. */
+/** Wake the evaluator after a new model or the task's end. If the evaluator still measures, the run
+ * waits until it has finished. */
 static void wake_evaluator(sim_world *world) {
     sim_actor *actor = &world->actor[world->clients->options->clients];
     const sim_host *host = &world->host;
@@ -70,7 +70,7 @@ static void wake_evaluator(sim_world *world) {
         if (actor->kept.stage == SIM_ASKS) {
             sim_actor_move(actor, world->now_us);
             sim_actor_stand(actor, SIM_ASKS);
-        } else { /* its code runs, and only that code may move its clock */
+        } else { /* the evaluator's code runs, and only that code may move its clock */
             sim_heap_set(&world->heap, actor->client->k, (sim_due){.us = world->now_us});
         }
     } else if (actor->kept.stage == SIM_IDLE && !actor->client->kept.finished) {
@@ -79,7 +79,7 @@ static void wake_evaluator(sim_world *world) {
     }
 }
 
-/** Take note of a new model, free slots or the task's end at the coordinator. */
+/** Note a new model, free slots or the task's end at the coordinator. */
 static fed_status look(sim_world *world, fed_error *err) {
     sim_host *host = &world->host;
     sim_clients *clients = world->clients;
@@ -117,7 +117,7 @@ static sim_due turn_of(const sim_actor *actor) {
     return due;
 }
 
-/** Commit the batch, and let the clients go on whose requests it answered. */
+/** Commit the batch, and let the clients whose requests were answered go on. */
 static fed_status flush(sim_world *world, fed_error *err) {
     if (world->host.batch) {
         pthread_mutex_unlock(&world->clients->mutex);
@@ -278,8 +278,7 @@ static bool tick_is_due(const sim_world *world, sim_due due) {
     return world->host.kept.tick_us <= due.us && due.us < SIM_NEVER;
 }
 
-/** Return whether there is nothing to do: the first entry's client runs its code, no tick is due,
- * and nothing is to be committed. */
+/** Is there nothing to do until the code of the first entry's client has run? */
 static bool stands_still(const sim_world *world) {
     const uint32_t k = sim_heap_top(&world->heap);
     return sim_step_under_way(&world->actor[k]) && !tick_is_due(world, world->heap.due[k]) &&
@@ -348,7 +347,7 @@ static bool is_interrupted(const sim_world *world) {
     return is_over(world) || world->shown_round != world->clients->kept.round;
 }
 
-/** The function of sim_world.schedule. When it is interrupted, the run's own thread goes on. */
+/** Implements sim_world.schedule. After an interruption the run's own thread continues. */
 static void schedule(sim_world *world, sim_actor *here) {
     if (world->scheduling || world->settles) {
         return;

@@ -7,7 +7,7 @@
 
 /** Plan the clients' first steps, at virtual time 0. */
 fed_status sim_schedule_begin(sim_world *world, fed_error *err) FED_CHECKED;
-/** Let the steps that sim_saved_load has read go on. */
+/** Continue the steps that sim_saved_load has read. */
 void sim_schedule_resume(sim_world *world);
 /** Run until the task is over and all clients that took part know that. */
 fed_status sim_schedule_run(sim_world *world, fed_error *err) FED_CHECKED;

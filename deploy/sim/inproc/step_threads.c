@@ -1,4 +1,4 @@
-/* Threads that run clients' steps, and the steps' workers: the step that is due first gets one. */
+/* The threads that run clients' steps, and the workers that the steps need. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/step_threads.h"
 

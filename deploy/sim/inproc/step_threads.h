@@ -11,7 +11,7 @@ typedef struct sim_thread {
     sim_world *world;
     pthread_t handle;
     sem_t go;         /* posted when the thread has a step to run, or is to end */
-    sim_actor *actor; /* the client whose step it runs; NULL: none */
+    sim_actor *actor; /* the client whose step the thread runs; NULL: none */
     struct sim_thread *next_idle, *next;
 } sim_thread;
 
@@ -27,7 +27,7 @@ void sim_steps_settle(sim_world *world);
 /** End all threads; steps that wait for an answer are cancelled first. */
 void sim_threads_close(sim_world *world);
 
-/** For sim_virtual_time, with the sim_world as user. Called on the step's thread. */
+/** Members of sim_virtual_time; user: the sim_world. Called on the step's thread. */
 int64_t sim_step_trains(void *user, uint32_t k, uint64_t samples);
 void sim_step_measures(void *user, uint32_t k, uint32_t version);
 

@@ -46,12 +46,12 @@
  */
 
 typedef enum sim_stage {
-    SIM_IDLE,   /* its next step is due */
-    SIM_PARKED, /* its check-in is parked; due: ask the coordinator again, or go away */
-    SIM_READY,  /* waits for the batch's commit and a worker; due: the earliest next event */
-    SIM_RUNS,   /* its code runs; due: the earliest next event */
-    SIM_ASKS,   /* its request is due at the coordinator */
-    SIM_ENDED   /* the end of its step is due */
+    SIM_IDLE,   /* the client's next step is due */
+    SIM_PARKED, /* the client's check-in is parked */
+    SIM_READY,  /* the client waits for the batch's commit and a worker */
+    SIM_RUNS,   /* the client's code runs */
+    SIM_ASKS,   /* the client's request is due at the coordinator */
+    SIM_ENDED   /* the end of the client's step is due */
 } sim_stage;
 
 #pragma GCC diagnostic push
@@ -71,21 +71,21 @@ typedef struct sim_parked {
 
 /** The part of sim_actor that a stopped run saves. */
 typedef struct sim_actor_kept {
-    int64_t now_us;  /* its clock */
-    int64_t used_us; /* when its connection was used last */
+    int64_t now_us;  /* the client's clock */
+    int64_t used_us; /* when the client's connection was used last */
     fedclient_traffic traffic;
     uint64_t pieces_there; /* bytes of an update in pieces that the coordinator has */
     uint64_t body_digest;  /* of a stopped run: digest of the body of the request that is due */
     sim_parked parked;
-    uint32_t stage;            /* sim_stage */
-    uint32_t nth;              /* how many events the client has had at the time now_us */
-    uint32_t chance;           /* random number of this step, for sim_due */
-    uint32_t steps;            /* steps begun so far */
+    uint32_t stage;  /* sim_stage */
+    uint32_t nth;    /* events that the client has had at the time now_us */
+    uint32_t chance; /* random number of this step, for sim_due */
+    uint32_t steps;
     uint32_t failures;         /* failed steps in a row */
     uint32_t library_failures; /* of a stopped run: the client library's count of failures */
-    uint32_t sleeps;           /* the round that it stays away from; 0: none */
-    uint32_t kind;             /* fed_request: the kind of its request */
-    sim_step_end end;          /* how its last step has ended */
+    uint32_t sleeps;           /* the round that the client stays away from; 0: none */
+    uint32_t kind;             /* fed_request: kind of the client's request */
+    sim_step_end end;          /* how the client's last step has ended */
     bool connected;
     bool unheard; /* the upload broke midway, so the client gets no answer */
     uint8_t unused[2];
@@ -93,7 +93,7 @@ typedef struct sim_actor_kept {
 
 #pragma GCC diagnostic pop
 
-/** What the scheduler knows of one client. */
+/** The scheduler's data of one client. */
 typedef struct sim_actor {
     sim_client *client;
     struct sim_world *world;
@@ -121,7 +121,7 @@ typedef struct sim_actor {
     bool resumes;
     fed_request asked;
     uint32_t failures_before; /* the client library's count when the step began */
-    fed_status status;        /* what fedclient_step returned */
+    fed_status status;
     fed_error error;
 } sim_actor;
 
@@ -135,40 +135,40 @@ typedef struct sim_world {
     sim_presence presence;
     int64_t now_us;   /* the time of the event that is being handled */
     sim_actor *actor; /* [clients->client_count] */
-    sim_heap heap;    /* the clients' next events */
-    sim_heap ready;   /* clients in SIM_READY whose batch is committed: they wait for a worker */
+    sim_heap heap;
+    sim_heap ready; /* clients in SIM_READY whose batch is committed: they wait for a worker */
     uint32_t *pending;
     size_t pending_count; /* clients in SIM_READY whose batch is not committed yet */
     struct sim_thread *threads, *idle;
     uint32_t enrolled; /* clients enrolled so far, in the order of k */
     bool direct;       /* clients enrol: their requests don't go through the scheduler yet */
     bool stopping;
-    bool settles;         /* sim_steps_settle waits until no client's code runs */
-    int64_t shown_ms;     /* when the watcher was called last */
-    uint32_t shown_round; /* the round that the watcher was shown last */
+    bool settles; /* sim_steps_settle waits until no client's code runs */
+    int64_t shown_ms;
+    uint32_t shown_round;
 
     /* Handle events on this thread, until the scheduler has to wait or the code of the client
      * `here` may go on. That client is in SIM_RUNS then, with the worker that it has kept. `here`
      * may be NULL. The caller holds the mutex, which is unlocked while the coordinator commits. */
     void (*schedule)(struct sim_world *world, sim_actor *here);
     bool scheduling;   /* a thread runs `schedule` */
-    sim_actor *here;   /* the argument of that call: its request is not answered yet */
+    sim_actor *here;   /* the argument of the running call of `schedule` */
     fed_status status; /* not FED_OK: handling an event failed, with `error` */
     fed_error error;
 } sim_world;
 
 /** Move the client's clock on to `us`, but never back. */
 void sim_actor_move(sim_actor *actor, int64_t us);
-/** Set the client's stage. Its next event is due at its clock's time. */
+/** Set the client's stage. The client's next event is due at the time of its clock. */
 void sim_actor_stand(sim_actor *actor, sim_stage stage);
-/** Note that no event of the client is due before its clock's time. */
+/** Note that no event of the client is due before the time of its clock. */
 void sim_actor_expect(sim_actor *actor);
-/** Plan the client's next step for the time `us`, or for when the client is there again. */
+/** Plan the client's next step for the time `us`, or for when the client is available again. */
 void sim_actor_plan(sim_actor *actor, int64_t us);
 /** Draw how many microseconds the client waits after a failure. Counts the failure. */
 int64_t sim_actor_backoff_us(sim_actor *actor);
 
-/** From now on this thread runs this client's code, by its clock; NULL: no client's code. */
+/** From now on this thread runs the client's code, by the client's clock; NULL: no client. */
 void sim_actor_enter(const sim_actor *actor);
 /** The clocks of a client's platform. */
 int64_t sim_virtual_unix_ms(void *user);

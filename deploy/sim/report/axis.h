@@ -13,7 +13,7 @@ enum { SIM_TICKS = 16 };
 typedef struct sim_axis {
     sim_unit unit;
     bool log;
-    double low, high; /* values at the axis' ends */
+    double low, high;
     double from, to;  /* positions of low and high */
     double scale;     /* a tick shows value / scale */
     const char *word; /* the unit of scale: "MB", "min", "%"; "": none */

@@ -119,7 +119,7 @@ static void draw_axes(const drawing *d) {
     fed_write_printf(w, "</text>");
 }
 
-/** The points whose x falls on the same half of a pixel. The path has four of them at most. */
+/** Points whose x, rounded to half a pixel, is the same. At most four of them are drawn. */
 typedef struct column {
     double x, first, least, most, last;
     size_t count;
@@ -135,8 +135,8 @@ static void draw_column(fed_writer *w, const column *c, bool begins) {
     }
 }
 
-/** Draw a path through the points; points in the same column are joined. Returns how many points
- * there are; last becomes the position of the last one. */
+/** Draw a path through the points; points in the same column are joined. Returns the number of
+ * points. last: set to the position of the last point. */
 static size_t draw_line(const drawing *d, const sim_series *s, double last[2]) {
     column c = {0};
     size_t points = 0;

@@ -11,15 +11,15 @@ enum { SIM_COLOURS = 7, SIM_DASHES = 3 }; /* style numbers of SIM_COLOURS and mo
 typedef struct sim_series {
     const char *label; /* one or two words at the line's end; NULL: none */
     const char *title; /* shown while the mouse rests on the line; NULL: none */
-    size_t style;      /* its colour and dashes */
+    size_t style;      /* number of a colour and dashes */
     const double *x, *y;
     size_t count; /* points; a point that is NAN, or that an axis can't show, is left out */
 } sim_series;
 
 typedef struct sim_chart {
-    const char *title;   /* what y is */
-    const char *against; /* what x is, in the title */
-    const char *x_name;  /* what x is, beside its axis */
+    const char *title;   /* name of y */
+    const char *against; /* name of x, used in the title */
+    const char *x_name;  /* name of x, beside its axis */
     sim_unit x_unit, y_unit;
     bool x_log, y_log; /* logarithmic, if all values are above 0 */
     const sim_series *series;

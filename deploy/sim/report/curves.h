@@ -24,8 +24,8 @@ typedef enum sim_measure {
 } sim_measure;
 
 typedef struct sim_measure_words {
-    const char *name; /* beside an axis */
-    const char *word; /* in a title, or at a curve's end */
+    const char *name; /* text beside an axis */
+    const char *word; /* text in a title, or at a curve's end */
     sim_unit unit;
 } sim_measure_words;
 

@@ -59,8 +59,6 @@ static double mean_of(const sim_result *runs, size_t count, const sim_key_id key
     return n > 0 ? sum / (double)n : (double)NAN;
 }
 
-/** Find the two keys that make the table. Returns false if not exactly two keys differ, besides
- * seed, name and evaluate_every. */
 static bool two_keys(const sim_result *runs, size_t count, sim_key_id pair[2]) {
     sim_key_id keys[SIM_KEYS];
     const size_t differ = sim_runs_differ(runs, count, keys);

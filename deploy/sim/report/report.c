@@ -129,8 +129,6 @@ static const plot plots[] = {
     {SIM_RANK, {SIM_CLIENT_UP, SIM_CLIENT_DOWN}, 2},
 };
 
-/** Write a plot. Of one run, all quantities are lines in it. Of several runs, each quantity has a
- * plot, with a line for each run. */
 static fed_status write_plot(const sim_result *runs, size_t count, const plot *p, fed_writer *w) {
     const size_t together = count == 1 ? p->y_count : 1;
     for (size_t k = 0; k < p->y_count; k += together) {
@@ -277,8 +275,6 @@ static fed_status write_page(const char *title, const sim_result *runs, size_t c
     return w->status;
 }
 
-/** Return the page's title: the name that all scenarios have, the only run's name, or how many runs
- * there are. */
 static const char *title_of(const sim_result *runs, size_t count, char *dst, size_t cap) {
     sim_key_id keys[SIM_KEYS];
     const char *name = runs[0].scenario.value[SIM_NAME];

@@ -117,7 +117,6 @@ fed_status sim_result_begin(const char *directory, const sim_scenario *scenario,
     return put(directory, "scenario.txt", &w, err);
 }
 
-/** Write a number as the next field of a CSV file. NAN or infinity becomes an empty field. */
 static void write_number(fed_writer *w, double value) {
     if (isfinite(value)) {
         fed_write_printf(w, ",%.9g", value);
@@ -168,7 +167,6 @@ static void write_attended(const sim_log *log, fed_writer *w) {
     }
 }
 
-/** Make a JSON number; null for NAN or infinity, which JSON lacks. */
 static json_t *real(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }

@@ -26,8 +26,8 @@ enum { SIM_PATH = 4096 };
 const char *sim_path(char dst[SIM_PATH], const char *directory, const char *name);
 
 typedef struct sim_result {
-    char name[256];    /* the name of the run's directory */
-    char version[128]; /* the program's version, with its commit */
+    char name[256]; /* the name of the run's directory */
+    char version[128];
     char machine[128]; /* "": not known */
     sim_scenario scenario;
     sim_log log;
@@ -38,10 +38,9 @@ typedef struct sim_totals {
     size_t present, identical;
     double virtual_s;          /* when the last round was committed */
     double up_bits, down_bits; /* bits per value: of the counted updates, of the deltas */
-    /* How many times the bytes float32 gradients at every step would take: the bytes up, and the
-     * bytes up and down. */
+    /* Ratios: the bytes of float32 gradients at every step to the bytes up, and to all bytes. */
     double compression, compression_both;
-    double compression_round; /* float32 updates would take this many times the bytes up */
+    double compression_round; /* ratio: the bytes of float32 updates to the bytes up */
 } sim_totals;
 
 sim_totals sim_log_totals(const sim_log *log);

@@ -65,7 +65,6 @@ static fed_status read_csv(const char *directory, const char *name, const char *
                : status;
 }
 
-/** Turn a field into a whole number; 0 if it is out of range. */
 static uint64_t whole(double value) {
     return value >= 0 && value < 1.8e19 ? (uint64_t)value : 0;
 }

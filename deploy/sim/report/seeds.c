@@ -7,7 +7,6 @@
 
 #include "deploy/sim/report/chart.h"
 
-/** Return whether two runs differ by nothing but their seeds. They must be of the same build. */
 static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     if (strcmp(a->version, b->version) != 0) {
         return false;

@@ -6,8 +6,8 @@
 #include "deploy/sim/report/results.h"
 
 typedef struct sim_seeds {
-    const sim_result *first; /* of the group's runs */
-    size_t count;            /* of the group's runs that have an accuracy */
+    const sim_result *first; /* first of the group's runs */
+    size_t count;            /* number of the group's runs that have an accuracy */
     double mean, deviation;  /* sample mean and standard deviation of final accuracies */
 } sim_seeds;
 

@@ -17,15 +17,15 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
-/** A round that was committed. A stopped run saves the struct as it lies in memory, so it has only
- * numbers, and no padding. */
+/** One round. A stopped run saves the struct byte for byte, so it has only numbers, and no
+ * padding. */
 typedef struct sim_round {
     double virtual_s; /* when it was committed, since the first check-in; over HTTPS in real time */
     double wall_s;    /* real time from the first check-in to the commit */
     uint32_t round;   /* from 1; also the version of the model that the round made */
-    uint32_t counted; /* updates that the coordinator counted */
-    uint32_t refused; /* updates that came too late, and stay in their clients' residuals */
-    uint32_t broken;  /* uploads that broke and were sent again */
+    uint32_t counted;
+    uint32_t refused;  /* updates that came too late, and stay in their clients' residuals */
+    uint32_t broken;   /* uploads that broke and were sent again */
     uint64_t up_bytes; /* bytes that all clients sent */
     uint64_t down_bytes;
     uint64_t update_bytes; /* envelopes of the counted updates alone */
@@ -42,7 +42,7 @@ typedef struct sim_round {
 typedef struct sim_account {
     uint64_t up_bytes, down_bytes;
     uint32_t counted, refused, broken;
-    uint32_t samples; /* samples of its shard */
+    uint32_t samples; /* samples of the client's shard */
     double busy_s;    /* time spent training: virtual time, or over HTTPS CPU time */
     bool present;     /* took part to the end */
     bool identical;   /* is present, and holds the coordinator's model bit for bit */
@@ -54,13 +54,13 @@ typedef struct sim_log {
     sim_account *clients;
     size_t client_count;
     uint8_t *attended; /* [round_count] rows of sim_log_row bytes: a bit for each counted client */
-    size_t parameters; /* trained parameters of the model */
-    uint64_t steps;    /* local steps in counted updates, all clients together */
-    uint64_t digest;   /* of the coordinator's final model */
-    uint32_t kills;    /* how often the coordinator was killed */
-    bool finished;     /* false: stopped before the task's last round; --resume goes on */
+    size_t parameters;
+    uint64_t steps;  /* local steps in counted updates, all clients together */
+    uint64_t digest; /* digest of the coordinator's final model */
+    uint32_t kills;
+    bool finished; /* false: stopped before the task's last round; --resume goes on */
     double wall_s, train_cpu_s, evaluate_cpu_s,
-        total_cpu_s; /* of a resumed run, from its first start */
+        total_cpu_s; /* in a resumed run, counted from its first start */
 } sim_log;
 
 size_t sim_log_row(size_t clients);

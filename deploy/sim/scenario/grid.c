@@ -90,8 +90,8 @@ static fed_status read_axis(const sim_scenario *s, sim_key_id id, axis *a, fed_e
     return FED_OK;
 }
 
-/** Append "KEY=VALUE" to a cell's name, which names a directory. Slashes and blanks become '_', as
- * a shell needs blanks quoted. Returns false if the name is too long. */
+/** Append "KEY=VALUE" to a cell's name, which names a directory. Slashes and blanks become '_'.
+ * Returns false if the name is too long. */
 static bool add_to_name(char *name, size_t cap, const char *key, const char *value) {
     const size_t len = strlen(name);
     const int added = snprintf(name + len, cap - len, "%s%s=%s", len > 0 ? "," : "", key, value);
@@ -101,8 +101,7 @@ static bool add_to_name(char *name, size_t cap, const char *key, const char *val
     return added >= 0 && (size_t)added < cap - len;
 }
 
-/** Make cell number n. The digits of n in mixed radix are the indices of the cell's alternatives.
- * */
+/** Make cell number n. The digits of n in mixed radix select the cell's alternatives. */
 static fed_status fill_cell(const sim_scenario *s, const axis *axes, size_t n, sim_cell *cell,
                             fed_error *err) {
     size_t digit[SIM_KEYS] = {0};

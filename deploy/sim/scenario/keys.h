@@ -19,8 +19,8 @@ typedef enum sim_key_id {
 
 typedef enum sim_key_kind {
     SIM_TEXT,
-    SIM_NUMBER,  /* from low to high */
-    SIM_INTEGER, /* from low to high */
+    SIM_NUMBER,  /* a number from `low` to `high` */
+    SIM_INTEGER, /* an integer from `low` to `high` */
     /* Keys of the task. The coordinator checks their values. */
     SIM_TASK_TEXT,
     SIM_TASK_PATH,

@@ -20,30 +20,30 @@ typedef enum sim_transport {
 /** The options of a run. A scenario sets members by keys of the same name (keys.def). */
 typedef struct sim_options {
     sim_transport transport;
-    const char *task;       /* JSON file, docs/protocol.md#task */
-    const char *data;       /* directory with the samples */
+    const char *task; /* JSON file, docs/protocol.md#task */
+    const char *data;
     const char *dataset;    /* the data set's name: fedtrain_data_open */
     const char *train_part; /* the portion that clients train on; NULL: "train" */
     bool normalise;         /* normalise samples by the training set's mean and deviation */
     const char *fedserver;  /* the coordinator's program; HTTPS only */
-    const char *directory;  /* of the coordinator; NULL: a temporary one, removed at the end */
+    const char *directory;  /* the coordinator's directory; NULL: a temporary one */
     const char *model;      /* file for the final model, safetensors; NULL: it is not kept */
     const char *state;      /* directory of the state for --resume; NULL: none is kept */
-    bool resume;            /* go on from the state in `state` */
+    bool resume;            /* resume from `state` */
     uint32_t clients;
     uint32_t threads;        /* steps that run at a time */
     const char *device;      /* "opencl:0"; NULL or "": the processor */
     uint32_t evaluate_every; /* measure every n-th model, and the last; at least 1 */
-    fedtrain_split split;    /* of the training data among the clients */
+    fedtrain_split split;    /* split of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
-    double hostile;      /* fraction of the clients that send noise instead of what they learnt */
+    double hostile;      /* fraction of the clients that add noise to what they learnt */
     uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
-    uint64_t seed;       /* of the split, who is away, what breaks, speeds and links */
+    uint64_t seed;       /* seed of the split, who is away, what breaks, speeds and links */
     /* Only for SIM_INPROC; NULL or "": the default of each. */
     const char *line;                  /* spec of the clients' links: network.h */
     const char *speed;                 /* spec of how fast clients train: speed.h */
-    const char *presence;              /* spec of when clients are there: presence.h */
+    const char *presence;              /* spec of when clients are available: presence.h */
     const char *crowd;                 /* directory of clients that have enrolled: saved_crowd.h */
     uint16_t front_port, devices_port; /* for SIM_HTTPS; 0: any free port */
 } sim_options;

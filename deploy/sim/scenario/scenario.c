@@ -150,7 +150,7 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     }
     const char *steps =
         is_given(s, SIM_LOCAL_STEPS) ? s->value[SIM_LOCAL_STEPS] : sim_keys[SIM_LOCAL_STEPS].preset;
-    const double local_steps = strtod(steps, NULL); /* the coordinator checks it */
+    const double local_steps = strtod(steps, NULL); /* the coordinator checks local_steps */
     char rounds[24];
     snprintf(rounds, sizeof rounds, "%.0f", fmax(1, floor(iterations / fmax(1, local_steps))));
     if (is_given(s, SIM_ROUNDS) && strcmp(s->value[SIM_ROUNDS], rounds) != 0) {
@@ -164,7 +164,7 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
 }
 
-/** Set the defaults of cohort and goal: the clients that are there in a round, and the cohort. */
+/** Set the defaults of cohort and goal: the clients that are not offline, and the cohort. */
 static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     double clients = 0, offline = 0;
     FED_TRY(sim_scenario_number(s, SIM_CLIENTS, &clients, err));

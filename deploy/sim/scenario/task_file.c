@@ -16,7 +16,8 @@
 
 static const char blanks[] = " \t";
 
-/** Make a JSON number of the text, or a string, which the coordinator refuses. */
+/** Make a JSON number of the text. A text that is no number becomes a string, which the coordinator
+ * refuses. */
 static json_t *number_of(const char *text) {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
     if (json_is_number(number)) {

@@ -1,6 +1,6 @@
 /* An allocator of blocks: first in memory, and once that is used up, in a sparse file. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */
+#define _DEFAULT_SOURCE /* for MAP_ANONYMOUS and madvise */
 #include "deploy/sim/stores/blocks.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 /*
  * The file is mapped once, for all the room that it may ever take, so a block never moves. The
  * first page belongs to the caller; blocks follow it. The bytes after the first page, up to offset
- * `memory`, are plain memory until they are saved. Plain memory is faster: a page of a mapped file
- * costs a page fault each time after the system has written it to the disk.
+ * `memory`, are plain memory until they are saved. Plain memory is faster, because the system does
+ * not write its pages to the disk.
  *
  * A block's size is rounded up to one of eight sizes between a power of two and the next. So a
  * block that was given back fits the next request of about its size. The last block given back is
@@ -26,8 +26,8 @@ enum { SIM_BLOCKS_PAGE = 4096, SIM_BLOCKS_CLASSES = 8 * 40, SIM_BLOCK_KEY = 24 }
  * next free block of the same size. In a block in use, the caller uses next, holders and key as it
  * likes. */
 typedef struct sim_block {
-    uint64_t digest; /* of the members below, set by sim_blocks_save */
-    uint64_t size;   /* rounded size, with these members */
+    uint64_t digest; /* digest of the members below, set by sim_blocks_save */
+    uint64_t size;   /* rounded size of the block, with these members */
     uint64_t len;    /* bytes of data */
     uint64_t next;
     uint64_t holders; /* 0: the block is free */

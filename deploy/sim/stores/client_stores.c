@@ -32,7 +32,7 @@ typedef struct head {
     char magic[8];
     uint32_t format, clients;
     uint64_t end, models; /* where the blocks end; offset of the first model */
-    uint64_t digest;      /* of the members above */
+    uint64_t digest;      /* digest of the members above */
 } head;
 
 /** Offsets of a client's first value and of its model; 0: none. */

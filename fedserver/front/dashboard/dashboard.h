@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 typedef struct fedserver_asset {
-    const char *path, *content_type; /* "/page.css"; path NULL: the end of the table */
+    const char *path, *content_type; /* path: such as "/page.css"; NULL: the end of the table */
     const char *bytes;               /* ASCII; a NUL follows */
     size_t len;
 } fedserver_asset;

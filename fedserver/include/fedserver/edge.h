@@ -20,18 +20,18 @@ FED_API_BEGIN
  *     the change goes up                  mean of the updates; weight: their samples
  *     upstream assigns a later version    the closed round commits with that version's values
  *
- * This library knows no network. A program hands over what the edge aggregator's device was
- * assigned upstream, again and again, until it gets the change. It hands the change to
- * libfedclient, which makes it durable. The number of the training decides what counted
- * (fedclient_round.number): a round's change belongs to one number, and is handed over again until
- * a larger number comes. So each update that the edge aggregator has acknowledged is in exactly one
- * training of the edge aggregator's device, whatever dies and when.
+ * This library has no network. A program passes a training that upstream has assigned to
+ * fedserver_edge_poll, again and again, until it gets the change. The program then hands the change
+ * to libfedclient, which makes it durable. A change belongs to one training number
+ * (fedclient_round.number), and is handed over again until a larger number comes. So each update
+ * that the edge aggregator has acknowledged is in exactly one training of its device, even after
+ * crashes.
  *
- * What the edge aggregator must remember beside its store is one small file in the folder of that
- * device's state. The file and the device's state are of use only together, and a backup of the
- * coordinator has neither of them. If the file is lost, nobody knows whether the open round's
- * updates went up: the edge aggregator's task is then cancelled and begins anew. The same happens
- * when upstream assigns another task, or changes the settings of the present task.
+ * Beside its store, the edge aggregator keeps one small file in the folder of the device's state.
+ * The file and the device's state are of use only together, and a backup of the coordinator has
+ * neither. If the file is lost, the edge aggregator's task is cancelled and begins anew, because it
+ * is unknown which updates went upstream. The same happens when upstream assigns another task, or
+ * changes the settings of the present task.
  *
  * Call these functions in the process that serves the edge aggregator, between two batches of
  * requests.
@@ -74,8 +74,8 @@ typedef struct fedserver_edge_change {
 } fedserver_edge_change;
 
 /**
- * Go on with the edge aggregator's round, and commit what was written to the store. Errors: those
- * of the store, after which the server is of no use; FED_EDECLINED: the edge aggregator's store or
+ * Continue the edge aggregator's round, and commit what was written to the store. Errors: those of
+ * the store, after which the server is of no use; FED_EDECLINED: the edge aggregator's store or
  * disk has no room for the task, or this release can't run the task.
  */
 fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer *offer,

@@ -99,7 +99,8 @@ typedef struct fedserver_setup {
 /* Of several coordinators with one store, one leads: it has the rounds, and handles requests. The
  * others follow: their fedserver_begin asks the store ten times a second who leads. If nobody
  * leads, fedserver_begin makes the caller the leader. A follower's batch of requests does nothing,
- * and requests get 503. A leader that loses the lead fails with FED_ESTATE: close it. */
+ * and requests get 503. At a leader that loses leadership the functions fail with FED_ESTATE: close
+ * it. */
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
@@ -121,10 +122,10 @@ typedef struct fedserver_blob fedserver_blob;
 /** Make a blob of a growing writer's bytes, taking over its memory. NULL: out of memory. */
 fedserver_blob *fedserver_blob_new(fed_writer *bytes);
 
-/** Add a holder to the blob. Any thread may call it. */
+/** Add a reference to the blob. Any thread may call this function. */
 fedserver_blob *fedserver_blob_share(fedserver_blob *blob);
 
-/** Remove a holder of the blob. The blob is freed with its last holder. NULL is allowed. */
+/** Remove a reference to the blob. The last one frees the blob. NULL is allowed. */
 void fedserver_blob_free(fedserver_blob *blob);
 
 const uint8_t *fedserver_blob_data(const fedserver_blob *blob, size_t *len);
@@ -234,9 +235,9 @@ bool fedserver_relays(const fedserver_request *head);
 /* Several coordinators may share one store. The adapters of the followers then pass requests on to
  * the adapter of the leader. */
 
-/** Is this coordinator a follower, because another one leads, or because none leads yet? The
- * answer is as of the last fedserver_begin. *leader: the address of the leader; "": not known.
- * *term: the number of its lead; a later lead has a larger number. */
+/** Is this coordinator a follower, because another one leads, or because none leads yet? The answer
+ * is as of the last fedserver_begin. *leader: the address of the leader; "": not known. *term: the
+ * number of the leader's term; a later term has a larger number. */
 bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term);
 
 /** Set how many coordinators pass requests on to this one, for the status. */
@@ -263,9 +264,9 @@ void fedserver_front_answer(fedserver *server, const fedserver_question *questio
 
 /** Why a connection ended before its first request. */
 typedef enum fedserver_handshake {
-    FEDSERVER_HANDSHAKE_BUDGET = 0,      /* too many from its address, or from all addresses */
+    FEDSERVER_HANDSHAKE_BUDGET = 0,      /* too many handshakes of this address, or of all */
     FEDSERVER_HANDSHAKE_CERTIFICATE = 1, /* the device's certificate is not valid */
-    FEDSERVER_HANDSHAKE_UNFINISHED = 2   /* it failed otherwise, or the peer left or was silent */
+    FEDSERVER_HANDSHAKE_UNFINISHED = 2   /* failed otherwise, or the peer left or was silent */
 } fedserver_handshake;
 
 /** Counts since this process started. The adapter of sockets counts, /metrics shows the counts. */

@@ -44,7 +44,7 @@ typedef struct fedserver_http_options {
      * twice without harm; 0: 10 s. */
     uint32_t leader_wait_ms;
     uint32_t connection_limit; /* of each listener; 0: as many as the process may open */
-    uint32_t requests_per_s;   /* of a device; of an address at the front ten times that; 0: 100 */
+    uint32_t requests_per_s;   /* limit of a device, a tenth of that of an address; 0: 100 */
     uint32_t connections;      /* connections that one device may have at a time; 0: 16 */
     /** Addresses of proxies, separated by commas. Each connection from a proxy begins with a PROXY
      * header, which names the client. NULL: there are no such proxies. */

@@ -78,7 +78,7 @@ typedef enum fedserver_task_state {
     FEDSERVER_TASK_CANCELLED = 4
 } fedserver_task_state;
 
-/** "queued", "running", "finished", "paused", "cancelled" */
+/** The state's name: "queued", "running", "finished", "paused" or "cancelled". */
 const char *fedserver_task_state_name(fedserver_task_state state);
 
 enum {
@@ -92,12 +92,12 @@ typedef struct fedserver_task_entry {
     uint64_t id;
     char name[FEDSERVER_TASK_NAME];
     fedserver_task_state state;
-    uint32_t position;                          /* in the queue, from 1; 0: not in the queue */
+    uint32_t position;                          /* place in the queue, from 1; 0: none */
     uint32_t rounds, version;                   /* rounds to run; rounds that are committed */
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; a cancel sets finished_ms, too */
     uint32_t priority; /* which task comes first where a device could serve several */
-    char waits[FEDSERVER_TASK_WAITS]; /* why it does not run, what to do; "": it does not wait */
-    uint32_t declined; /* devices that said in the last 24 hours that they can't serve it */
+    char waits[FEDSERVER_TASK_WAITS]; /* why the task waits, and what to do; "": it does not wait */
+    uint32_t declined;                /* devices that declined the task in the last 24 hours */
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
         uint32_t devices;
@@ -107,15 +107,16 @@ typedef struct fedserver_task_entry {
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
                                            fed_error *err);
 
-/** All tasks: the running ones, the queue, the paused ones, then the ended ones, newest first. */
+/** Visit all tasks: the running ones, the queue, the paused ones, then the ended ones, newest
+ * first. */
 fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
                                void *user, fed_error *err) FED_CHECKED;
 
-/** The list of tasks as JSON, as in /v1/status (docs/protocol.md). Appends to w. */
+/** Append the list of tasks to w as JSON, as in /v1/status (docs/protocol.md). */
 fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                 fed_error *err) FED_CHECKED;
 
-/** What a person may do to a task. */
+/** An action on a task. */
 typedef enum fedserver_task_deed {
     /** End the task. Its model, deltas and updates are deleted; its rounds stay in the history.
      * Devices that train for it are told, and keep their unsent training in their residual. */
@@ -139,9 +140,9 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values;    /* number of values of its model */
-    uint64_t row_bytes; /* of its row in the store: values, what deltas left out, strategy state */
-    uint64_t model_bytes;  /* of disk for the model, older versions, deltas, a commit's journal */
+    uint64_t values;       /* number of values of the task's model */
+    uint64_t row_bytes;    /* bytes of the task's record in the store, with the strategy's state */
+    uint64_t model_bytes;  /* bytes of disk for the model, its versions and deltas, and a journal */
     uint64_t update_bytes; /* bytes of disk for the updates of a round, at most */
     uint64_t memory_bytes; /* bytes of memory of the process that serves */
     uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
@@ -194,8 +195,8 @@ typedef struct fedserver_round_entry {
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
                                                   fed_error *err);
 
-/** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May be
- * called between fedserver_begin and fedserver_commit: it shows what the batch has changed. */
+/** Visit the committed rounds of a task, the newest first, at most `most` of them. May be called
+ * between fedserver_begin and fedserver_commit: it shows what the batch has changed. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -205,7 +206,7 @@ typedef struct fedserver_own_metric {
     char name[FED_OWN_NAME];
     uint64_t reports, samples; /* updates or evaluators that report it; the sum of their samples */
     double mean;               /* weighted by samples */
-    double least, most;        /* of the reported values */
+    double least, most;        /* smallest and largest reported value */
 } fedserver_own_metric;
 
 enum { FEDSERVER_OWN_NAMES = 64 }; /* the most names in a list */
@@ -222,21 +223,21 @@ typedef struct fedserver_own_list {
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
                                           fed_error *err);
 
-/** The devices' custom metrics of a task (0: see above), of its rounds from `first` on, the oldest
- * first. Of one round, the updates' list comes before the evaluators'. Round 0 has the evaluations
- * of the first model. A list that would be empty is not visited. May be called between
- * fedserver_begin and fedserver_commit. */
+/** Visit the devices' custom metrics of a task, of its rounds from `first` on, the oldest first. Of
+ * one round, the updates' list comes before the evaluators'. Round 0 has the evaluations of the
+ * first model. A list that would be empty is not visited. May be called between fedserver_begin and
+ * fedserver_commit. */
 fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
                               fedserver_own_visit visit, void *user, fed_error *err) FED_CHECKED;
 
-/** Write the newest model of a task (0: see above) as safetensors. The file's mode is 0600. path: a
- * link's target is replaced, and a pipe or a device is written. */
+/** Write the newest model of a task as safetensors. The file's mode is 0600. path: a link's target
+ * is replaced, and a pipe or a device is written. */
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;
 
 /* -- Tokens: who may enrol -- */
 
-/** What a certificate allows. */
+/** The role that a certificate gives to its owner. */
 typedef enum fedserver_role {
     FEDSERVER_ROLE_DEVICE = 0,    /* trains */
     FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
@@ -250,7 +251,7 @@ const char *fedserver_role_name(fedserver_role role);
  * name of its software; of what it computes on. */
 enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48, FEDSERVER_COMPUTES = 80 };
 
-/** What an enrolment token allows. */
+/** The properties of a new enrolment token. */
 typedef struct fedserver_grant {
     int64_t ttl_s; /* how long the token can be used */
 
@@ -272,7 +273,7 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
 
 /** A token's record. The token's characters are not in it: nothing keeps them. */
 typedef struct fedserver_token_entry {
-    char id[13]; /* the first digits of its SHA-256 */
+    char id[13]; /* the first digits of the token's SHA-256 */
     fedserver_role role;
     char tag[FEDSERVER_TAG], name[FEDSERVER_NAME];
     int64_t made_ms, expires_ms, used_ms, withdrawn_ms; /* 0: not yet, or unknown */
@@ -281,39 +282,39 @@ typedef struct fedserver_token_entry {
 typedef fed_status (*fedserver_token_entry_visit)(void *user, const fedserver_token_entry *entry,
                                                   fed_error *err);
 
-/** All tokens that were ever made, the oldest first. */
+/** Visit all tokens that were ever made, the oldest first. */
 fed_status fedserver_token_each(fedserver *server, fedserver_token_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
 
-/** End a token: from now on no device can enrol with it. id: its first 8 digits or more.
- * FED_EINVAL: id is too short. FED_ENOTFOUND: no token or several tokens begin with id, or the
- * token is used or withdrawn already. */
+/** End a token: from now on no device can enrol with it. id: the first 8 or more digits of the
+ * token's id. FED_EINVAL: id is too short. FED_ENOTFOUND: no token or several tokens begin with id,
+ * or the token is used or withdrawn already. */
 fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const char *id,
                                     fedserver_token_entry *entry, fed_error *err) FED_CHECKED;
 
 /* -- Devices -- */
 
 typedef struct fedserver_entry {
-    char fingerprint[2 * FED_SHA256_SIZE + 1]; /* of its key, hexadecimal */
+    char fingerprint[2 * FED_SHA256_SIZE + 1]; /* fingerprint of the device's key, hexadecimal */
     int64_t enrolled_ms, expires_ms;
     int64_t revoked_ms; /* 0: not revoked */
-    int64_t cloned_ms;  /* when a second machine with its state last reported; 0: never */
+    int64_t cloned_ms;  /* when a second machine with the device's state last reported; 0: never */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* "": none */
     char software[FEDSERVER_SOFTWARE]; /* the software that the device names; "": it names none */
     char computes_on[FEDSERVER_COMPUTES]; /* such as "opencl:0 pthread-Xeon"; "": the processor */
-    int64_t seen_ms;  /* when its last request came, exact to about a minute; 0: none yet */
-    uint32_t samples; /* samples of its data set; 0: unknown */
-    uint64_t counted, late, refused; /* numbers of its updates, by outcome */
-    int64_t declined_until_ms; /* when it is asked again for a task that it declined; 0: none */
+    int64_t seen_ms;  /* when the last request came, exact to about a minute; 0: none yet */
+    uint32_t samples; /* number of samples of the device's data set; 0: unknown */
+    uint64_t counted, late, refused; /* numbers of updates, by outcome */
+    int64_t declined_until_ms; /* when the device is asked again for a declined task; 0: none */
     const char *state;         /* a static string of one word, listed in docs/protocol.md#devices */
 } fedserver_entry;
 
 typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,
                                             fed_error *err);
 
-/** All devices, in the order of their enrolment. */
+/** Visit all devices, in the order of their enrolment. */
 fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,
                                  void *user, fed_error *err) FED_CHECKED;
 
@@ -366,7 +367,7 @@ typedef struct fedserver_audit_entry {
 typedef fed_status (*fedserver_audit_visit)(void *user, const fedserver_audit_entry *entry,
                                             fed_error *err);
 
-/** All entries since since_ms, the oldest first. */
+/** Visit all entries since since_ms, the oldest first. */
 fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_audit_visit visit,
                                 void *user, fed_error *err) FED_CHECKED;
 
@@ -411,7 +412,8 @@ typedef struct fedserver_certificate {
     char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* host names and IP addresses */
 } fedserver_certificate;
 
-/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL too many hosts for *certificate. */
+/** Read server.pem in the directory. Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL too
+ * many hosts for *certificate. */
 fed_status fedserver_certificate_read(const char *directory, fedserver_certificate *certificate,
                                       fed_error *err) FED_CHECKED;
 
