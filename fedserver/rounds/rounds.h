@@ -49,7 +49,7 @@ typedef struct fedserver_training {
     fedserver_lease_list leases; /* has each lease that still holds */
     int64_t lease_ends_ms;    /* when a lease may end next, in Unix milliseconds; 0: look at once */
     fedserver_marks declined; /* when each device declined the task, in Unix milliseconds */
-    fedserver_marks too_long; /* 1: the coordinator declined for the device: rounds/too_long.h */
+    fedserver_marks too_old;  /* 1: the coordinator declined for the device: rounds/too_old.h */
     fedserver_marks unfit;    /* how many updates in a row were refused: rounds/unfit.h */
     fedserver_marks measured; /* the version that each evaluating device measured last */
     uint64_t served;          /* value of rounds->served at the task's last lease; 0: none yet */
