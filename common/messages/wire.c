@@ -55,6 +55,13 @@ static const field fields[] = {
 
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
+/* A bit that two lines of fed/capabilities.def name does not compile. */
+enum {
+#define FED_CAPABILITY(bit, name) BIT_##bit##_IS_TAKEN,
+#include "fed/capabilities.def"
+#undef FED_CAPABILITY
+};
+
 uint32_t fed_task_capabilities(void) {
     uint32_t all = 0;
     for (size_t k = 0; k < FIELDS; k++) {

@@ -42,6 +42,7 @@ static void print_when(const char *what, int64_t ms) {
 }
 
 static fed_status print_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    char until[32];
     (void)err;
     ++*(size_t *)user;
     printf("%llu  %s", (unsigned long long)entry->id, fedserver_task_state_name(entry->state));
@@ -61,6 +62,11 @@ static fed_status print_task(void *user, const fedserver_task_entry *entry, fed_
     for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
         printf("    %u device%s declined: %s\n", entry->reasons[k].devices,
                entry->reasons[k].devices == 1 ? "" : "s", entry->reasons[k].text);
+    }
+    if (entry->declined_until_ms != 0) {
+        command_time(entry->declined_until_ms, until);
+        printf("    asked again: each after its next start, or after 24 hours, the first at %s\n",
+               until);
     }
     return FED_OK;
 }

@@ -54,6 +54,11 @@ static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error 
 static fed_status explain(void *user, const fedserver_task_entry *entry, fed_error *err) {
     explaining *e = user;
     fedserver_task_entry told = *entry;
+    const bool over =
+        entry->state == FEDSERVER_TASK_FINISHED || entry->state == FEDSERVER_TASK_CANCELLED;
+    if (entry->declined > 0 && !over) {
+        told.declined_until_ms = entry->declined_ms + FEDSERVER_DECLINE_MS;
+    }
     if (entry->state == FEDSERVER_TASK_QUEUED) {
         FED_TRY(say_why(e, &told, err));
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "fedserver/rounds/too_long.h"
+#include "fedserver/rounds/too_old.h"
 
 static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
     fedserver_training *t = user;
@@ -12,15 +12,15 @@ static fed_status mark_decline(void *user, const fedserver_decline *decline, fed
         return FED_OK;
     }
     FED_TRY(fedserver_marks_set(&t->declined, decline->device, decline->at_ms, err));
-    return strcmp(decline->reason, FEDSERVER_TOO_LONG) == 0
-               ? fedserver_marks_set(&t->too_long, decline->device, 1, err)
+    return strncmp(decline->reason, FEDSERVER_TOO_OLD, strlen(FEDSERVER_TOO_OLD)) == 0
+               ? fedserver_marks_set(&t->too_old, decline->device, 1, err)
                : FED_OK;
 }
 
 fed_status fedserver_declines_load(const fedserver_rounds *rounds, fedserver_training *t,
                                    fed_error *err) {
     fedserver_marks_free(&t->declined);
-    fedserver_marks_free(&t->too_long);
+    fedserver_marks_free(&t->too_old);
     return rounds->store->decline_each(rounds->db, t->task.wire.id, 0, mark_decline, t, err);
 }
 

@@ -11,7 +11,7 @@ static void training_free(fedserver_training *training) {
     fedserver_closing_drop(training->tidying);
     fedserver_lease_list_free(&training->leases);
     fedserver_marks_free(&training->declined);
-    fedserver_marks_free(&training->too_long);
+    fedserver_marks_free(&training->too_old);
     fedserver_marks_free(&training->unfit);
     fedserver_marks_free(&training->measured);
     fedserver_downloads_free(&training->downloads);

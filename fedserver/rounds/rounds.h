@@ -49,9 +49,8 @@ typedef struct fedserver_training {
     fedserver_lease_list leases;
     int64_t lease_ends_ms;    /* when to look for ended leases, in Unix ms; 0: at once */
     fedserver_marks declined; /* when each device declined the task, in Unix ms */
-    /* 1: the device can't read the task's assignment (rounds/too_long.h) */
-    fedserver_marks too_long;
-    fedserver_marks unfit; /* number of the device's updates refused in a row (rounds/unfit.h) */
+    fedserver_marks too_old;  /* 1: the coordinator declined for the device (rounds/too_old.h) */
+    fedserver_marks unfit;    /* number of the device's updates refused in a row (rounds/unfit.h) */
     fedserver_marks measured;
     uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;

@@ -1,5 +1,6 @@
 /* GET /v1/devices?after=ID&limit=N: lists the enrolled devices, at most `limit` in an answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/asked_again.h"
 #include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/routes/answers.h"
@@ -19,31 +20,27 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
     scene *s = user;
     char fingerprint[FED_SHA256_HEX];
     fed_hex(d->fingerprint, FED_SHA256_SIZE, fingerprint);
+    const int64_t until_ms = fedserver_declined_until(&s->rounds, d, s->now_ms);
     s->last = d->id;
     json_t *device = json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
-        (json_int_t)d->id, "name", d->name, "fingerprint", fingerprint, "state",
+        "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}",
+        "id", (json_int_t)d->id, "name", d->name, "fingerprint", fingerprint, "state",
         fedserver_device_state(&s->rounds, d, s->now_ms), "last_seen_ms",
         d->seen_ms != 0 ? json_integer(d->seen_ms) : json_null(), "samples", (json_int_t)d->samples,
         "counted", (json_int_t)d->counted, "late", (json_int_t)d->late, "refused",
         (json_int_t)d->refused, "software", d->software, "computes_on", d->computes_on, "role",
         fedserver_role_name(d->role), "tag", d->tag, "enrolled_ms", (json_int_t)d->enrolled_ms,
-        "expires_ms", (json_int_t)d->expires_ms, "cloned_ms", (json_int_t)d->cloned_ms);
+        "expires_ms", (json_int_t)d->expires_ms, "cloned_ms", (json_int_t)d->cloned_ms,
+        "declined_until_ms", until_ms != 0 ? json_integer(until_ms) : json_null());
     return json_array_append_new(s->list, device) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");
 }
 
-typedef struct marking {
-    fedserver_training *training;
-    int64_t now_ms;
-} marking;
-
 static fed_status mark_declined(void *user, const fedserver_device *d, fed_error *err) {
-    const marking *m = user;
-    return d->declined_task != 0
-               ? fedserver_marks_set(&m->training->declined, d->id, m->now_ms, err)
-               : FED_OK;
+    fedserver_training *t = user;
+    return d->declined_ms != 0 ? fedserver_marks_set(&t->declined, d->id, d->declined_ms, err)
+                               : FED_OK;
 }
 
 /* Reads only the store, so that the front can list devices without the rounds' process. */
@@ -51,9 +48,9 @@ static fed_status list_devices(fedserver *server, scene *s, int64_t after, uint3
                                uint64_t *total, fed_error *err) {
     FED_TRY(fedserver_rounds_outline(server->store, server->db, NULL, &s->rounds, err));
     for (size_t k = 0; k < s->rounds.task_count; k++) {
-        marking m = {s->rounds.tasks[k], s->now_ms};
-        FED_TRY(server->store->device_page(server->db, m.training->task.wire.id, after, limit,
-                                           mark_declined, &m, err));
+        fedserver_training *t = s->rounds.tasks[k];
+        FED_TRY(server->store->device_page(server->db, t->task.wire.id, after, limit, mark_declined,
+                                           t, err));
     }
     FED_TRY(server->store->device_count(server->db, total, err));
     return server->store->device_page(server->db, 0, after, limit, append_device, s, err);

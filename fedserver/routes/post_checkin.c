@@ -8,7 +8,7 @@
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
-#include "fedserver/rounds/too_long.h"
+#include "fedserver/rounds/too_old.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
@@ -69,7 +69,7 @@ static const fedserver_training *news_of_end(const fedserver *server, const fed_
         const fed_held *held = &checkin->held[k];
         const fedserver_training *t = fedserver_rounds_task(&server->rounds, held->task);
         if (t != NULL && !fedserver_training_runs(t) && t->versions.version != held->version &&
-            !fedserver_too_long(t, checkin)) {
+            !fedserver_too_old(t, checkin, NULL)) {
             return t;
         }
     }
@@ -165,7 +165,8 @@ static const fedserver_training *find_to_measure(const fedserver *server,
     *any = false;
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
-        if (fedserver_declined(t, call->device, call->now_ms) || fedserver_too_long(t, checkin)) {
+        if (fedserver_declined(t, call->device, call->now_ms) ||
+            fedserver_too_old(t, checkin, NULL)) {
             continue;
         }
         *any = *any || fedserver_training_runs(t);
@@ -200,7 +201,7 @@ static fed_status find_work(fedserver *server, const fedserver_call *call,
     if ((checkin->capabilities & FED_STARTED) != 0) {
         FED_TRY(fedserver_declines_end(&server->rounds, call->device, call->now_ms, err));
     }
-    FED_TRY(fedserver_too_long_decline(&server->rounds, call->device, checkin, call->now_ms, err));
+    FED_TRY(fedserver_too_old_decline(&server->rounds, call->device, checkin, call->now_ms, err));
     return checkin->role == FED_ROLE_EVALUATE ? evaluate(server, call, checkin, answer, err)
                                               : train(server, call, checkin, answer, admit_ms, err);
 }

@@ -57,7 +57,7 @@ static fed_status append_task(void *user, const fedserver_task_entry *entry, fed
                                                  "devices", (json_int_t)entry->reasons[k].devices));
     }
     json_t *json =
-        json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}",
+        json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}, s:o}",
                   "id", (json_int_t)entry->id, "name", entry->name, "state",
                   fedserver_task_state_name(entry->state), "priority", (json_int_t)entry->priority,
                   "waits", entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(),
@@ -66,7 +66,8 @@ static fed_status append_task(void *user, const fedserver_task_entry *entry, fed
                   (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
                   time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
                   "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
-                  (json_int_t)entry->declined, "reasons", reasons);
+                  (json_int_t)entry->declined, "reasons", reasons, "declined_until_ms",
+                  time_or_null(entry->declined_until_ms));
     return json_array_append_new(l->tasks, json) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the list of tasks");

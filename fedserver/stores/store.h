@@ -70,9 +70,9 @@ typedef struct fedserver_device {
     /* numbers of updates: counted, refused as late, refused otherwise */
     uint64_t counted, late, refused;
     /* The store does not keep the next members. */
-    bool unsaved;           /* a stored member has changed since the device was stored */
-    int64_t checkin_ms;     /* when the device last checked in to train; 0: never */
-    uint64_t declined_task; /* the task given to device_page, if the device declined it; else 0 */
+    bool unsaved;        /* a stored member has changed since the device was stored */
+    int64_t checkin_ms;  /* when the device last checked in to train; 0: never */
+    int64_t declined_ms; /* when the device declined the task given to device_page; 0: it did not */
 } fedserver_device;
 
 typedef enum fedserver_task_pick {
@@ -358,7 +358,7 @@ typedef struct fedserver_store {
                                 fedserver_device_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
     /** Visit at most `limit` devices with an id above `after`, in the order of their ids.
-     * declined_task is `task` if the device has declined that task. */
+     * declined_ms says when the device declined `task`. */
     fed_status (*device_page)(void *db, uint64_t task, int64_t after, uint32_t limit,
                               fedserver_device_visit visit, void *user, fed_error *err) FED_CHECKED;
     fed_status (*device_count)(void *db, uint64_t *count, fed_error *err) FED_CHECKED;

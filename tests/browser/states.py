@@ -37,7 +37,7 @@ def device(number, state="waiting", **more):
     return {"id": number, "name": f"branch-{number:05d}", "fingerprint": f"{number * 2654435761 % 2**32:08x}" * 8,
             "state": state, "last_seen_ms": NOW - 1000 * (5 + number % 600), "samples": 400 + number % 300,
             "counted": 20 + number % 30, "late": number % 3, "refused": 0, "software": "fedclientd/0.1.0", "computes_on": "", "role": "device",
-            "tag": "", "enrolled_ms": NOW - 9e8, "expires_ms": NOW + 6e10, "cloned_ms": 0, **more}
+            "tag": "", "enrolled_ms": NOW - 9e8, "expires_ms": NOW + 6e10, "cloned_ms": 0, "declined_until_ms": None, **more}
 
 
 def some_devices():
@@ -153,7 +153,7 @@ def cloned():
 
 def declined():
     """Every device has declined the task."""
-    devices = [device(k, "declined") for k in range(1, 5)]
+    devices = [device(k, "declined", declined_until_ms=NOW + 20 * 60 * MINUTE) for k in range(1, 5)]
     reason = "samples are 784 values, the model takes 3072"
     return status(task(0, 50, name="resnet for tablets"), open_round(1, received=0, out=0, deadline_ms=None), [], [
         queued(3, "resnet for tablets", "running", 0, 50, started_ms=NOW - 20 * MINUTE,

@@ -201,6 +201,8 @@ def look_clusters(b):
 def look_declined(b):
     check(b.text("#headline") == "Round 1 of 50: no device can serve this task.", b.text("#headline"))
     expect_alarms(b, ("red", "Every device has declined resnet for tablets. The first reason: samples are 784 values"))
+    told = b.run("return [...document.querySelectorAll('#devices > tr')].map(r => r.cells[1].title)")
+    check(len(told) == 4 and all(t.startswith("asked again after its next start, or from ") for t in told), "declines end", told)
 
 
 def look_nobody(b):

@@ -291,8 +291,8 @@ static void devices_come_in_pages_and_say_whether_they_declined(void **state) {
     device_list page = {.most = 8};
     must(f->store->device_page(f->db, id, devices[0].id, 2, list_device, &page, &f->err));
     assert_int_equal(page.count, 2);
-    assert_true(page.items[0].id == devices[1].id && page.items[0].declined_task == 0);
-    assert_true(page.items[1].id == devices[2].id && page.items[1].declined_task == id);
+    assert_true(page.items[0].id == devices[1].id && page.items[0].declined_ms == 0);
+    assert_true(page.items[1].id == devices[2].id && page.items[1].declined_ms == 1);
     device_list all = {.most = 3};
     assert_fed_status(f->store->device_each(f->db, list_device, &all, &f->err), FED_ECANCELED);
     assert_string_equal(f->err.text, "enough");
@@ -469,6 +469,7 @@ static void declines_are_counted_by_their_reasons(void **state) {
     }
     must(f->store->task_each(f->db, 100, keep_entry, &entry, &f->err));
     assert_int_equal(entry.declined, 8);
+    assert_int_equal(entry.declined_ms, 101);
     static const char *const most[FEDSERVER_TASK_REASONS] = {"x", "a", "b2", "c"};
     static const uint32_t devices[FEDSERVER_TASK_REASONS] = {3, 2, 1, 1};
     for (size_t k = 0; k < FEDSERVER_TASK_REASONS; k++) {

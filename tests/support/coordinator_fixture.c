@@ -267,7 +267,10 @@ test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant) {
 
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version) {
-    return device_say(c, d, &(fed_checkin){.role = role, .held = {{task, version}}});
+    const fed_checkin said = {.role = role,
+                              .held = {{task, version}},
+                              .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_LONG};
+    return device_say(c, d, &said);
 }
 
 fed_assignment device_say(coordinator *c, const test_device *d, const fed_checkin *checkin) {
@@ -282,7 +285,8 @@ fed_assignment device_say(coordinator *c, const test_device *d, const fed_checki
     fed_assignment assignment;
     fed_reader r;
     fed_reader_init(&r, a.body, a.len);
-    assert_fed_ok(fed_assignment_read(&r, FED_PROTOCOL, &assignment));
+    const uint8_t protocol = checkin->protocol != 0 ? checkin->protocol : FED_PROTOCOL;
+    assert_fed_ok(fed_assignment_read(&r, protocol, &assignment));
     assert_fed_ok(fed_reader_end(&r));
     answer_free(&a);
     return assignment;

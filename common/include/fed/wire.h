@@ -9,6 +9,14 @@
 #include "fed/bytes.h"
 #include "fed/sealed.h"
 
+/** Bits of the field capabilities: what a peer of protocol 2 or later can do beyond its version. A
+ * peer ignores bits that it does not know. fed/capabilities.def says what each bit means. */
+enum {
+#define FED_CAPABILITY(bit, name) name = 1 << (bit),
+#include "fed/capabilities.def"
+#undef FED_CAPABILITY
+};
+
 FED_API_BEGIN
 
 /*
@@ -52,35 +60,6 @@ fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
 uint32_t fed_task_capabilities(void);
 
 typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
-
-/** Bits of the field capabilities: what a peer of protocol 2 or later can do beyond its version. A
- * peer ignores bits that it does not know. */
-enum {
-    FED_CAN_PIECES = 1,  /* coordinator: accepts updates in pieces, says how much has arrived */
-    FED_CAN_PATCH = 2,   /* device: reads patches; coordinator: sends patches on request */
-    FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: accepts fed_decline */
-    FED_RENEW = 8,       /* coordinator: an old CA made this device's certificate; renew it */
-    /* device: may send fed_worker_group (fed/worker_group.h); coordinator: accepts it */
-    FED_CAN_WORKER_GROUP = 16,
-    FED_CAN_NAMED = 32, /* as FED_CAN_WORKER_GROUP, for FED_WORKER_GROUP_LAYOUT_NAMED */
-    FED_CAN_APP = 64,   /* device: reads fed_task.app; coordinator: sends it */
-    /* device: may send a list of fed/own_metrics.h after fed_update and after fed_metric;
-     * coordinator: accepts it */
-    FED_CAN_OWN_METRICS = 128,
-    /* device: fetches downloads from the caches of fed_task.downloads; coordinator: sends their
-     * addresses as FED_PART_CACHE */
-    FED_CAN_URL = 256,
-    /* device: keeps state for several tasks, and lists them; coordinator: reads the list, and says
-     * which task on it the device should drop for another one */
-    FED_CAN_TASKS = 512,
-    /* device: reads the second stages +runs and +entropy; coordinator: sends packed deltas on
-     * request, and unpacks them for other devices */
-    FED_CAN_STAGES = 1024,
-    FED_CAN_LONG = 2048, /* device: reads an assignment of up to FED_ASSIGNMENT_MOST bytes */
-    /* device: this is its first check-in since it started, so its earlier declines no longer hold;
-     * coordinator: has forgotten them */
-    FED_STARTED = 4096
-};
 
 enum {
     FED_ASSIGNMENT_MOST = 8192, /* the most bytes of an assignment; no task needs more */

@@ -64,6 +64,7 @@ function device_row(d, now) {
   if (worker_group_of(seen, d)) first.append(" ", make("span", "cluster", "chip on"));
   if (d.cloned_ms > 0) first.append(" ", make("span", "two copies", "chip red"));
   state.append(make("span", state_words[d.state] || d.state, "chip " + (state_style[d.state] || (d.state === "expired" || d.state === "declined" ? "amber" : ""))));
+  if (d.declined_until_ms) state.title = "asked again after its next start, or from " + clock(d.declined_until_ms, now) + " on";
   row.append(first, state, cell(d.last_seen_ms ? short_ago(now - d.last_seen_ms) : "never", "", "seen"),
     cell(whole(d.counted), "", "counted"), cell(whole(d.late), is_late(d) ? "amber" : "", "late"),
     cell(whole(d.refused), is_bad(d) ? "red" : "", "refused"), cell(d.samples ? whole(d.samples) : "-", "extra"),

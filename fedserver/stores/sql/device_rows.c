@@ -79,18 +79,16 @@ fed_status fedserver_sql_device_find(void *db, const uint8_t *fingerprint, fedse
     return FED_OK;
 }
 
-/* Visit the devices of these rows. If the rows have a further column, that column says whether the
- * device has declined `task`. */
-static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_device_visit visit,
-                             void *user, fed_error *err) {
+/* Visit the devices of these rows. If the rows have a further column, that column says when the
+ * device declined a task. */
+static fed_status visit_each(fedserver_sql_row *row, fedserver_device_visit visit, void *user,
+                             fed_error *err) {
     bool more;
     FED_TRY(fedserver_sql_row_next(row, &more, err));
     while (more) {
         fedserver_device device;
         const int end = device_read(row, &device);
-        const bool declined =
-            end < row->engine->columns(row) && fedserver_sql_row_int(row, end) != 0;
-        device.declined_task = declined ? task : 0;
+        device.declined_ms = end < row->engine->columns(row) ? fedserver_sql_row_int(row, end) : 0;
         fed_status status = visit(user, &device, err);
         FED_TRY(fedserver_sql_row_after(row, status, &more, err));
     }
@@ -121,7 +119,7 @@ fed_status fedserver_sql_device_each(void *db, fedserver_device_visit visit, voi
         fedserver_sql_row row;
         page.count = 0;
         FED_TRY(READ(DEVICE_EACH, &row, INT(page.last), INT(PAGE)));
-        FED_TRY(visit_each(&row, 0, visit_page, &page, err));
+        FED_TRY(visit_each(&row, visit_page, &page, err));
     }
     return FED_OK;
 }
@@ -130,7 +128,7 @@ fed_status fedserver_sql_device_changes(void *db, int64_t after, fedserver_devic
                                         void *user, fed_error *err) {
     fedserver_sql_row row;
     FED_TRY(READ(DEVICE_CHANGES, &row, INT(after)));
-    return visit_each(&row, 0, visit, user, err);
+    return visit_each(&row, visit, user, err);
 }
 
 fed_status fedserver_sql_device_newest(void *db, int64_t *change, fed_error *err) {
@@ -141,14 +139,14 @@ fed_status fedserver_sql_device_leased(void *db, uint64_t task, uint32_t round,
                                        fedserver_device_visit visit, void *user, fed_error *err) {
     fedserver_sql_row row;
     FED_TRY(READ(DEVICE_LEASED, &row, INT(task), INT(round)));
-    return visit_each(&row, 0, visit, user, err);
+    return visit_each(&row, visit, user, err);
 }
 
 fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
                                      fedserver_device_visit visit, void *user, fed_error *err) {
     fedserver_sql_row row;
     FED_TRY(READ(DEVICE_PAGE, &row, INT(task), INT(after), INT(limit)));
-    return visit_each(&row, task, visit, user, err);
+    return visit_each(&row, visit, user, err);
 }
 
 fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) {

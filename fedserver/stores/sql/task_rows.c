@@ -86,7 +86,8 @@ static fed_status entry_read(const fedserver_sql_row *row, fedserver_task_entry 
                                     .queued_ms = task.queued_ms,
                                     .started_ms = task.started_ms,
                                     .finished_ms = task.finished_ms,
-                                    .declined = (uint32_t)fedserver_sql_row_int(row, 7)};
+                                    .declined = (uint32_t)fedserver_sql_row_int(row, 7),
+                                    .declined_ms = fedserver_sql_row_int(row, 8)};
     memcpy(entry->name, task.name, sizeof entry->name);
     return FED_OK;
 }

@@ -86,6 +86,48 @@ static void a_devices_state_follows_its_life(void **state) {
     expect_state(c, 0, "revoked");
 }
 
+static const json_t *of_first(const json_t *root, const char *list, const char *key) {
+    return json_object_get(json_array_get(json_object_get(root, list), 0), key);
+}
+
+/* Check when the device and the task are asked again; 0: nothing is declined. */
+static void expect_until(coordinator *c, int64_t until_ms) {
+    json_t *devices = coordinator_json(c, "/v1/devices", "");
+    json_t *status = coordinator_json(c, "/v1/status", "");
+    const json_t *of_device = of_first(devices, "devices", "declined_until_ms");
+    const json_t *of_task = of_first(status, "tasks", "declined_until_ms");
+    assert_true(until_ms != 0 ? json_is_integer(of_device) : json_is_null(of_device));
+    assert_true(until_ms != 0 ? json_is_integer(of_task) : json_is_null(of_task));
+    assert_int_equal(json_integer_value(of_device), until_ms);
+    assert_int_equal(json_integer_value(of_task), until_ms);
+    json_decref(devices);
+    json_decref(status);
+}
+
+static void a_decline_lasts_a_day_or_as_long_as_its_task(void **state) {
+    coordinator *c = *state;
+    const int64_t day_ms = INT64_C(24) * 3600 * 1000;
+    fed_error err = {0};
+    const test_device d = coordinator_enrol(c);
+    coordinator_task(c, "{\"model\": \"vector 2\", \"rounds\": 2, \"cohort\": 1}");
+    expect_until(c, 0);
+    const int64_t now_ms = c->now_ms;
+    assert_int_equal(device_say(c, &d, &(fed_checkin){.protocol = 1}).action, FED_ACTION_WAIT);
+    coordinator_commit(c);
+    coordinator_wait(c, day_ms - 1);
+    expect_state(c, 0, "declined");
+    expect_until(c, now_ms + day_ms);
+    coordinator_wait(c, 1);
+    expect_state(c, 0, "away");
+    expect_until(c, 0);
+    assert_int_equal(device_say(c, &d, &(fed_checkin){.protocol = 1}).action, FED_ACTION_WAIT);
+    coordinator_commit(c);
+    expect_until(c, c->now_ms + day_ms);
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_CANCEL, &err));
+    coordinator_commit(c);
+    expect_until(c, 0);
+}
+
 static void rounds_are_a_table_with_the_oldest_first(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -137,6 +179,7 @@ int main(void) {
         WITH_COORDINATOR(portions_follow_each_other_to_the_last),
         WITH_COORDINATOR(wrong_numbers_are_taken_for_the_usual_ones),
         WITH_COORDINATOR(a_devices_state_follows_its_life),
+        WITH_COORDINATOR(a_decline_lasts_a_day_or_as_long_as_its_task),
         WITH_COORDINATOR(rounds_are_a_table_with_the_oldest_first),
         WITH_COORDINATOR(the_model_is_for_operators),
     };

@@ -13,12 +13,13 @@ import shutil
 import subprocess
 import sys
 
-MOST_FILES = 3
+MOST_FILES = 4
 COPIED = ["common", "codecs", "fedclient", "fedserver", "deploy/sim", "tests/support"]
 
 # The kind of key that needs most changes: devices are told its value, and phases may change it.
 TOLD = [
-    ("common/include/fed/wire.h", "    FED_RENEW = 8,", "    FED_CAN_BE_PATIENT = 1024,\n    FED_RENEW = 8,"),
+    ("common/include/fed/capabilities.def", "FED_CAPABILITY(12, FED_STARTED)\n",
+     "FED_CAPABILITY(12, FED_STARTED)\nFED_CAPABILITY(30, FED_CAN_BE_PATIENT)\n"),
     ("common/include/fed/wire.h", "} fed_task;\n", "    uint32_t patience;\n} fed_task;\n"),
     ("common/messages/wire.c", "    FIELD(U64,  seed,          0,    0),\n",
      "    FIELD(U64,  seed,          0,    0),\n    FIELD(U32,  patience,      1,    FED_CAN_BE_PATIENT),\n"),

@@ -5,11 +5,15 @@
 #include "fed_cases.h"
 
 #include "fedserver/rounds/leases.h"
-#include "fedserver/rounds/too_long.h"
+#include "fedserver/rounds/too_old.h"
 
 static const fed_checkin of_0_1_0 = {.protocol = 1};
 static const fed_checkin before = {.capabilities = FED_CAN_DECLINE | FED_CAN_APP};
-static const fed_checkin of_today = {.capabilities = FED_CAN_DECLINE | FED_CAN_APP | FED_CAN_LONG};
+static const fed_checkin of_today = {.capabilities = FED_CAN_DECLINE | FED_CAN_APP |
+                                                     FED_CAN_STAGES | FED_CAN_LONG};
+static const char too_long[] =
+    "the software of this device reads 4,096 bytes of an assignment, and this task needs more: "
+    "install the coordinator's release on the device and start it again";
 
 static int setup(void **state) {
     char model[FED_ARCH_TEXT], json[FED_ARCH_TEXT + 200];
@@ -50,23 +54,13 @@ FED_TEST_WITH(for_older_devices_it_is_declined_once_with_the_reason, coordinator
         json_object_get(json_array_get(json_object_get(status, "tasks"), 0), "declined");
     assert_int_equal(json_integer_value(json_object_get(declined, "count")), 1);
     const json_t *first = json_array_get(json_object_get(declined, "reasons"), 0);
-    assert_string_equal(json_string_value(json_object_get(first, "reason")), FEDSERVER_TOO_LONG);
+    assert_string_equal(json_string_value(json_object_get(first, "reason")), too_long);
     json_decref(status);
 }
 
 FED_TEST_WITH(a_device_of_the_first_release_waits, coordinator *c) {
     const test_device d = coordinator_enrol(c);
-    uint8_t body[64];
-    fed_writer w;
-    fed_assignment told;
-    fed_reader r;
-    fed_writer_fixed(&w, body, sizeof body);
-    fed_checkin_write(&w, &of_0_1_0);
-    answer a = coordinator_ask(c, &d, "POST", "/v1/checkin", "", body, w.len);
-    fed_reader_init(&r, a.body, a.len);
-    assert_fed_ok(fed_assignment_read(&r, 1, &told));
-    answer_free(&a);
-    assert_int_equal(told.action, FED_ACTION_WAIT);
+    assert_int_equal(device_say(c, &d, &of_0_1_0).action, FED_ACTION_WAIT);
     assert_int_equal(count(c), 1);
 }
 
