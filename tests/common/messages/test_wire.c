@@ -554,7 +554,7 @@ FED_TEST(test_a_part_must_go_forward) {
     assert_fed_status(read_patched("part", 0, "\x03", 1), FED_OK);          /* patch 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x04", 2), FED_OK);      /* patch 4 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x05", 2), FED_EFORMAT); /* patch 5 to 4 */
-    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK); /* address 3 to 4, in a cache */
+    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK);          /* address 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* address 5 to 4 */
     static const char no_bytes[8] = "";
     assert_fed_status(read_patched("address", 32, no_bytes, 8), FED_EFORMAT);

@@ -368,7 +368,7 @@ FED_TEST(a_broken_private_key_is_refused) {
 FED_TEST(serial_numbers_differ_and_are_positive) {
     fed_cert_options options = client_options();
     fed_pem cert, other;
-    for (int i = 0; i < 16; i++) { /* half of all random serial numbers would be negative */
+    for (int i = 0; i < 16; i++) {
         assert_fed_ok_err(issue(csr.text, &options, &cert));
         put("client.pem", &cert);
         assert_shell("openssl x509 -in client.pem -noout -serial");

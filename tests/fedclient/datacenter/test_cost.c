@@ -261,7 +261,7 @@ FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
         snprintf(line, sizeof line, "\n%7u ", p);
         const char *first = strstr(table, line);
         assert_non_null(first);
-        assert_non_null(strstr(first + 1, line)); /* the line is in both tables */
+        assert_non_null(strstr(first + 1, line));
     }
     assert_null(strstr(table, "\n      6 "));
     assert_null(strstr(table, "\n   2048 "));

@@ -128,8 +128,8 @@ FED_TEST_WITH(an_answer_that_is_no_certificate_is_refused, world *w) {
     }
 }
 
-/* Faults in an enrolment: none; power in one of two puts, before or after it; the link in one of
- * two requests, before or after it. */
+/* Faults in an enrolment: none; a power failure before or after one of two puts; a link failure
+ * before or after one of two requests. */
 enum { FAULTS = 9 };
 
 static void try_with_fault(world *w, unsigned fault) {
@@ -178,7 +178,7 @@ FED_TEST_WITH(a_device_can_be_enrolled_anew, world *w) {
 
 enum { ROUNDS = 12 };
 
-/** What the coordinator can have against a device. fault STATUS: it answers 403 with the word. */
+/** The ways in which a coordinator refuses a device. word: the reason in an answer 403. */
 static const struct {
     fed_fake_fault fault;
     const char *word;
@@ -221,7 +221,7 @@ FED_TEST(a_device_that_is_refused_enrols_anew_and_keeps_what_it_owes) {
         const uint64_t downloads = d.fake.downloads;
         fed_device_finish(&d, 2 * ROUNDS);
         assert_int_equal(d.fake.version, ROUNDS);
-        assert_true(d.fake.downloads - downloads <= ROUNDS); /* deltas: it has kept its model */
+        assert_true(d.fake.downloads - downloads <= ROUNDS); /* only deltas */
         fed_device_check(&d, 0);
         fed_device_close(&d);
     }

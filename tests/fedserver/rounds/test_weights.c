@@ -88,7 +88,6 @@ FED_TEST(a_devices_updates_are_taken_together) {
     assert_true(fabs((double)c[4].share / c[3].share - 4) < 1e-5);
 }
 
-/* A device's updates are sorted by weight, so the longest may come anywhere. */
 FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     enum { UPDATES = 3 };
     for (uint64_t longest = 0; longest < UPDATES; longest++) {
@@ -102,7 +101,6 @@ FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     }
 }
 
-/* A device's updates together reach as far as their sum, so each update is shortened. */
 FED_TEST(a_devices_long_updates_are_shortened_together) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 5, 1000), contribution(3, 5, 1000)};
@@ -112,7 +110,6 @@ FED_TEST(a_devices_long_updates_are_shortened_together) {
     assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
 }
 
-/* For rule 2 a clipped update has its clipped norm. The reported norm is the original one. */
 FED_TEST(a_clipped_update_reaches_as_far_as_it_was_clipped) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 10000)};

@@ -59,8 +59,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Send the bytes [from, to) of the message. Returns the HTTP status. *end gets the number of bytes
- * that have arrived, by the answer. */
+/* Send the bytes [from, to) of the message. Returns the HTTP status. *end gets the number of
+ * bytes that have arrived according to the answer. */
 static int send_as(sender *s, const test_device *d, size_t from, size_t to, uint64_t *end,
                    char word[32]) {
     fed_writer w;

@@ -98,7 +98,7 @@ FED_TEST(random_packed_bytes_are_refused_or_the_packed_form) {
     }
 }
 
-/* Laplace gradients and rounds of error feedback, until messages reach 3lc's least size. */
+/* Gradients with a Laplace distribution, encoded with error feedback. */
 FED_TEST(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty) {
     enum { N = 40000, ROUNDS = 60 };
     static float residual[N], x[N];

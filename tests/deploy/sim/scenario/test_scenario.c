@@ -226,7 +226,7 @@ FED_TEST(options_are_as_the_scenario_says) {
     assert_int_equal(o.split.k, 3);
     assert_int_equal(o.seed, 9);
     assert_int_equal(o.kill_round, 2);
-    assert_int_equal(o.threads, 12); /* over HTTPS two for each core, as steps wait for answers */
+    assert_int_equal(o.threads, 12);
     assert_true(o.broken == 0.25);
     sim_scenario_free(&s);
     assert_fed_ok_err(make("clients = 12\n", &s, &err));

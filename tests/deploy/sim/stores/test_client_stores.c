@@ -349,7 +349,7 @@ static void damage_is_noticed(void **state) {
         close_flash(w);
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
-    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* at least in a model and a residual */
+    assert_true(damaged > (unsigned)(2 * LARGE / 509));
     assert_int_equal(ftruncate(fd, about.st_size - 1), 0);
     assert_refused(w, CLIENTS, FED_EFORMAT, "damaged");
     close(fd);

@@ -122,7 +122,6 @@ static worker_case case_of(size_t rule) {
                          .batch = BATCH};
 }
 
-/* With a broken rule the accuracy would stay near one in ten. */
 FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case c = case_of(k);

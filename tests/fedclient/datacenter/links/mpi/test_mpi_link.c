@@ -12,7 +12,7 @@
 
 enum { SKIPPED = 77 };
 
-/* The functions that a rank runs. If one of them returns false, mpirun ends all ranks. */
+/* The functions below run in a rank. If one returns false, mpirun ends all ranks. */
 
 static const feddc_link_vtable *mpi;
 

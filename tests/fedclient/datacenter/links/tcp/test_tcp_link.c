@@ -168,7 +168,7 @@ static void assert_talk(opener *a, opener *b) {
     tcp->release(b->self, &event);
 }
 
-/* Open both ranks, which must refuse each other. On a busy machine they may miss each other, so try
+/* Open both ranks, which must refuse each other. If they time out, as on a busy machine, try
  * again with twice the time. */
 static void open_refused(link_group *group, opener *zero, opener *one) {
     const int zero_listener = group->place[0].listener, one_listener = group->place[1].listener;
@@ -301,7 +301,7 @@ static int stranger(const char *address, size_t k) {
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO / 2);
         break;
-    default: /* a ticket that no rank has given it */
+    default: /* floats that look like a ticket (tcp_wire.h), but are not any rank's HMAC */
         for (size_t i = 0; i < sizeof bytes; i += sizeof value) {
             memcpy(bytes + i, &value, sizeof value);
         }

@@ -95,9 +95,8 @@ FED_TEST(a_long_answer) {
     close_desk(&d);
 }
 
-/* Five clients connect, one more than are served, so the last is disconnected at once. The first
- * client asks but never reads, and the other three send nothing. These four are disconnected after
- * two seconds. */
+/* The last client is one too many, so it is disconnected at once. The first asks but never
+ * reads, and the others send nothing. These are disconnected after two seconds. */
 FED_TEST(silent_clients) {
     desk d;
     char byte = 0;

@@ -54,7 +54,7 @@ module nic_align_proof #(
         for (b = 0; b < BEAT; b = b + 1) count = count + {7'd0, m_tvalid && m_tkeep[b]};
     end
 
-    reg  ended = 1'b0;                          // did a packet end with the byte at `border`?
+    reg  ended = 1'b0;                          // a packet ended with the byte at `border`
     reg  open = 1'b0;                           // a packet has begun and not ended
     reg  quiet = 1'b1, long = 1'b0;             // no backpressure so far; a string exceeded a beat
     wire in = s_valid && s_ready && !rst;
