@@ -206,7 +206,7 @@ static size_t slow_encode(int e, const uint32_t *bits, size_t n, uint8_t *dst, u
     return (size_t)(out - dst);
 }
 
-/* Allocate exactly these bytes, so that a sanitizer sees an access past their end. */
+/* Allocate memory without spare bytes, so that a sanitizer sees an access past its end. */
 static void *allocate(size_t bytes) {
     void *memory = malloc(bytes + (bytes == 0));
     assert_non_null(memory);

@@ -134,8 +134,6 @@ FED_TEST(small_changes_take_few_bits) {
     free(to);
 }
 
-/* A place takes log2(n / k) + 1.44 bits if k of n values change. A change of at most 1,000 units
- * takes 11 bits. */
 FED_TEST(rare_changes_cost_their_places) {
     enum { N = 4 * BLOCK };
     for (size_t every = 16; every <= 16384; every *= 4) {

@@ -507,7 +507,7 @@ static void a_certificate_is_renewed_in_the_last_third_of_its_life(void **state)
     assert_string_equal(fedclient_device(device->client), name);
     fed_device_restart(device);
     fed_device_finish(device, 4);
-    assert_int_equal(device->fake.renewals, 1); /* stored, so not renewed again */
+    assert_int_equal(device->fake.renewals, 1);
     assert_string_equal(fedclient_device(device->client), name);
 }
 

@@ -217,7 +217,7 @@ static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
         slow.piece_takes_ms = 3000;
         assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
         assert_string_equal(slow.word, "lease_expired");
-        assert_int_equal(slow.pieces, 4); /* 4 of 6 pieces */
+        assert_int_equal(slow.pieces, 4);
         slow.piece_takes_ms = 1000;
         fedclient_event event = member_step(&slow);
         if (event.outcome == FEDCLIENT_WAITED) {

@@ -154,8 +154,7 @@ FED_TEST(what_a_product_does_not_make_shorter_is_sent_as_it_is) {
     fill(x, 60, 7);
     assert_int_equal(len_of("powersgd:rank=1", x, 397), 1 + 4 * 397);          /* 397 is a prime */
     assert_int_equal(len_of("powersgd:rank=1,rows=400", x, 400), 1 + 4 * 400); /* a vector */
-    assert_int_equal(len_of("powersgd:rank=1,rows=7", x, 400), 1 + 4 * 400);   /* 7 does not divide
-                                                                              * 400 */
+    assert_int_equal(len_of("powersgd:rank=1,rows=7", x, 400), 1 + 4 * 400); /* no multiple of 7 */
     assert_int_equal(len_of("powersgd:rank=9", x, 400), 6 + 9 * 4 * 40);
     assert_int_equal(len_of("powersgd:rank=10", x, 400), 1 + 4 * 400);
 }

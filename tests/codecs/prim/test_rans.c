@@ -82,8 +82,8 @@ FED_TEST(scaled_weights_are_the_references) {
     }
     assert_as_the_reference(position, MANY);
     assert_two_gaps_as_the_reference(8191, 2);
-    assert_two_gaps_as_the_reference(8192, 2);  /* a count of 2 becomes 1 if it is scaled */
-    assert_two_gaps_as_the_reference(16384, 4); /* a count of 4 becomes 1 */
+    assert_two_gaps_as_the_reference(8192, 2);
+    assert_two_gaps_as_the_reference(16384, 4);
 }
 
 static size_t write_weights(unsigned length, bool padded) {

@@ -91,7 +91,7 @@ static void assert_same_values(const float *x, fedcodec_chosen chosen) {
     }
 }
 
-/* Allocate exactly `size` bytes, so that a sanitizer sees an access past their end. */
+/* Allocate memory without spare bytes, so that a sanitizer sees an access past its end. */
 static void *exactly(size_t size) {
     void *memory = malloc(size + (size == 0));
     assert_non_null(memory);

@@ -338,7 +338,7 @@ FED_TEST(test_each_message_is_read_back_and_leaves_what_follows) {
 FED_TEST(test_a_message_cut_anywhere_is_refused_and_changes_nothing) {
     for (size_t i = 0; i < MESSAGES; i++) {
         for (size_t len = 0; len < messages[i].len; len++) {
-            /* A copy of exactly that length, so that a sanitizer finds a read past its end. */
+            /* A copy without spare bytes, so that a sanitizer finds a read past its end. */
             uint8_t *bytes = malloc(len + 1);
             memcpy(bytes, messages[i].golden, len);
             uint8_t *exact = realloc(bytes, len > 0 ? len : 1);

@@ -200,7 +200,7 @@ FED_TEST(what_is_taken_back_is_in_the_residual_again) {
         assert_true(fabsf(residual[i] - (inside ? s.x[i] : 0)) < 1e-6f);
     }
     guarded_free(&message);
-    message = encode(&s, shard, &len); /* values without a codec are in both messages */
+    message = encode(&s, shard, &len);
     assert_fed_ok_err(
         feddc_coder_decode(s.coder, shard, false, message.data, len, s.y + shard->offset, &err));
     assert_fed_ok_err(feddc_coder_save(s.coder, residual, &err));

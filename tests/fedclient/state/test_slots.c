@@ -17,7 +17,7 @@ enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120 };
 #define TASK(codec, keys)                                                                          \
     "{\"model\": \"input 8 | dense 3\", \"codec_up\": \"" codec "\", \"codec_down\": \"float32\"," \
     " \"small_tensor\": 0, \"cohort\": 1, \"deadline_s\": 60, " keys "}"
-/* The codec sends four of ten values, and keeps the others exactly. */
+/* The codec sends four of ten values exactly. */
 #define SPARSE TASK("topk:p=0.4", "\"rounds\": 3")
 
 /** The device's store: a flash chip, memory that lends its values, or memory whose values are
@@ -309,7 +309,7 @@ static void hide_slot(device *d, hidden kept[3]) {
         assert_fed_ok(store->drop(store->user, keys[k], NULL));
     }
     restart(d, 1);
-    d->durable = 1; /* an older release counts only the trainings of the first slot */
+    d->durable = 1;
 }
 
 static void show_slot(device *d, hidden kept[3]) {
@@ -393,7 +393,7 @@ FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coord
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
     train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
-    d.client->lists = false; /* as after a 400 of an older coordinator */
+    d.client->lists = false; /* as after an older coordinator's answer 400 */
     train_rounds(&d, 3);
     assert_int_equal(d.order[1], 2);
     assert_int_equal(d.order[2], 2);

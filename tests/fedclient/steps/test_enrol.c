@@ -221,13 +221,12 @@ FED_TEST(a_device_that_is_refused_enrols_anew_and_keeps_what_it_owes) {
         const uint64_t downloads = d.fake.downloads;
         fed_device_finish(&d, 2 * ROUNDS);
         assert_int_equal(d.fake.version, ROUNDS);
-        assert_true(d.fake.downloads - downloads <= ROUNDS); /* only deltas */
+        assert_true(d.fake.downloads - downloads <= ROUNDS);
         fed_device_check(&d, 0);
         fed_device_close(&d);
     }
 }
 
-/* The coordinator counted the update, and the device does not know it. */
 FED_TEST(an_update_on_its_way_is_not_counted_under_a_second_key) {
     fed_device d;
     char name[FED_SHA256_HEX];
@@ -237,7 +236,7 @@ FED_TEST(an_update_on_its_way_is_not_counted_under_a_second_key) {
     fed_device_restart(&d);
     assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
     shut_device_out(&d, 1);
-    d.fake.last_lease = 0; /* the coordinator does not know the new key's lease */
+    d.fake.last_lease = 0;
     const uint64_t updates = d.fake.updates;
     assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_RETRY);
     assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_COUNTED);

@@ -81,7 +81,7 @@ FED_TEST_WITH(what_was_refused_is_not_told, curious *c) {
     count_round(c, sent);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_int_equal(c->told, 1); /* told of the previous round, before the refusal */
+    assert_int_equal(c->told, 1);
     count_round(c, sent);
     assert_int_equal(c->told, 0);
     count_round(c, sent);

@@ -282,7 +282,6 @@ static void a_failure_of_whoever_answers_is_the_rounds_too(void **state) {
     assert_fed_says(err, "the store is gone");
 }
 
-/* The process of the rounds learns of a question only from the descriptor. */
 static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
     const world *w = *state;
     const fedserver_response response = {.status = 200, .body = blob_of("far")};

@@ -152,7 +152,7 @@ static void keys_are_for_the_owner_only(void **state) {
     }
 }
 
-/* Returns whether a backup leaves this file out. */
+/* Returns whether a backup does not copy this file as it is. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {".",          "..",          "backup",   "copy",
                                         "front.sock", "server.lock", "task.json"};

@@ -235,8 +235,6 @@ static void a_change_that_nobody_took_up_is_the_same_again(void **state) {
     assert_true(turn(w));
     for (int k = 0; k < 3; k++) {
         crash(w);
-        /* In the last turn the upstream coordinator has version 1, made without this edge
-         * aggregator. */
         assign(w, k > 1 ? 1 : 0, 50);
         assert_true(turn(w));
         assert_values(w->values, 2.5f, 0);

@@ -158,7 +158,6 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
     }
     const int64_t seen_ms = c->now_ms;
     for (size_t k = 0; k < CROWD; k++) {
-        /* The row is written at once. */
         assert_int_equal(stored_seen_ms(c, &d[k]), seen_ms);
     }
     coordinator_wait(c, 30000);

@@ -111,7 +111,6 @@ FED_TEST_WITH(an_older_evaluator_does_not_get_it_either, coordinator *c) {
     assert_int_equal(device_say(c, &d, &says).action, FED_ACTION_EVALUATE);
 }
 
-/* An older program continues with a newer program's state. */
 FED_TEST_WITH(the_end_of_the_task_is_not_told_to_who_cannot_read_it, coordinator *c) {
     const test_device d = coordinator_enrol(c);
     fed_checkin holds = of_today;

@@ -33,7 +33,6 @@ FED_TEST(fair_claims_count_as_they_are) {
         assert_true(c[k].share == c[k].weight && c[k].count == c[k].weight);
     }
     assert_true(s.heaviest == 1 && s.heaviest_share == 6.0 / 13);
-    /* Device 1 has 12 of 25 of weight times norm, although device 3 has the largest norm. */
     assert_true(s.furthest == 1 && s.furthest_norm == 2);
     assert_false(s.heaviest_lowered || s.furthest_lowered);
 }

@@ -252,7 +252,7 @@ FED_TEST_WITH(crumbs_are_not_kept, sender *s) {
         coordinator_wait(&s->c, 10001);
     }
     coordinator_task(&s->c, large);
-    coordinator_wait(&s->c, 2000); /* by now the round's one slot is open to both devices */
+    coordinator_wait(&s->c, 2000);
     s->work = device_ask_work(&s->c, &s->d);
     assert_int_equal(s->work.action, FED_ACTION_TRAIN);
     float *x = calloc(15150, sizeof *x);

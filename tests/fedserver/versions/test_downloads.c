@@ -286,7 +286,7 @@ FED_TEST_WITH(without_old_versions_there_is_still_a_way, fixture *f) {
     uint32_t have = oldest(f);
     f->first = VERSIONS;
     came c = ask(f, have, VERSIONS, true, 0);
-    assert_int_equal(c.first.from, VERSIONS); /* a snapshot */
+    assert_int_equal(c.first.from, VERSIONS);
     assert_int_equal(ask(f, 0, VERSIONS, true, 0).first.from, VERSIONS);
     assert_int_equal(ask(f, have, VERSIONS - 1, true, 0).first.kind, FED_PART_DELTA);
     assert_fed_status(ask(f, -1, VERSIONS - 1, true, 0).status, FED_ENOTFOUND);
@@ -407,7 +407,6 @@ static void use_codec(fixture *f, const char *spec) {
     assert_fed_ok_err(fedcodec_parse(spec, &f->codec, &err));
 }
 
-/* Some devices read no second stages. */
 FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f) {
     use_codec(f, "3lc:s=1.75+entropy");
     advance_to(f, 9);
@@ -523,7 +522,7 @@ FED_TEST_WITH(unpacked_deltas_are_plain_3lc, fixture *f) {
     use_codec(f, "3lc:s=1.75");
     advance_to(f, 2);
     f->no_stages = true;
-    const came plain = ask(f, 0, 2, false, 0); /* nothing has to be made */
+    const came plain = ask(f, 0, 2, false, 0);
     assert_int_equal(ask(f, 1, 2, false, 0).parts, 1);
     fedserver_versions_free(&f->versions);
     float *values = malloc(sizeof f->old[0]);

@@ -88,8 +88,7 @@ FED_TEST(iterations_make_rounds) {
         "s.txt", "data = d\nmodel = lr\niterations = 2500\nlocal_steps = 100\n", &s, &err));
     assert_fed_ok_err(sim_scenario_complete(&s, &err));
     assert_string_equal(s.value[SIM_ROUNDS], "25");
-    assert_fed_ok_err(
-        sim_scenario_complete(&s, &err)); /* a second time, as when scenario.txt is read */
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
     assert_fed_ok_err(sim_scenario_override(&s, "rounds=3", &err));
     assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
     assert_fed_says(

@@ -73,7 +73,7 @@ static void assert_holds(world *w, const shadow *wanted) {
     }
 }
 
-/* Make the next change. If the flash fails, returns false: the store has the old or new value. */
+/* Make the next change. Returns false if the flash fails. */
 static bool change(world *w, shadow *after) {
     fed_rng rng;
     const uint32_t value = ++w->steps;

@@ -566,8 +566,6 @@ static void *change_lead_behind_the_tag(void *where) {
     return NULL;
 }
 
-/* A new leader ends all connections that hold the old term's lock. A connection may get the lock
- * later, so it must read the term after it has the lock. */
 static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     fixture *f = *state;
     fed_error err = {0};

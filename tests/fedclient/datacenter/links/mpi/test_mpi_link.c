@@ -12,8 +12,6 @@
 
 enum { SKIPPED = 77 };
 
-/* The functions below run in a rank. If one returns false, mpirun ends all ranks. */
-
 static const feddc_link_vtable *mpi;
 
 static bool complain(const char *what, const fed_error *err) {

@@ -241,7 +241,7 @@ FED_TEST(a_second_process_of_one_rank_stays_outside) {
     link_group_open(&group, tcp, 3);
     start(&rank[0], &group.place[0]);
     start(&rank[1], &group.place[1]);
-    /* until both connections of the first process of rank 1 have reached rank 0 */
+    /* Wait until both connections of the first process of rank 1 have reached rank 0. */
     while (link_group_connections(group.address[0]) < 2) {
         fed_sleep_ms(1);
     }
@@ -627,7 +627,6 @@ static uint8_t next_record_type(int heads) {
     return record[0];
 }
 
-/* Each FEDDC_FLOATS message, however small, uses the connection for floats. No other does. */
 FED_TEST(with_nics_all_floats_go_apart) {
     static const float x[2] = {1.5f, 2.5f};
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};

@@ -111,7 +111,7 @@ FED_TEST(silent_clients) {
     assert_int_equal(write(fds[0], "table\n", 6), 6);
     serve_once(&d, 1500);
     assert_int_equal(d.asked, 1);
-    serve_once(&d, 2900); /* the client's buffer is full */
+    serve_once(&d, 2900);
     serve_once(&d, 3100);
     struct pollfd polls[FEDNIC_REPORT_POLLS];
     assert_int_equal(fednic_reports_poll(d.reports, polls), -1);

@@ -137,7 +137,7 @@ FED_TEST_WITH(the_host_can_refuse_what_the_nic_cannot_read, world *w) {
     nic_parts parts;
     fednic_frame *frame = compressed(w, &shape);
     assert_true(nic_frame_read(frame, TWIST, &parts));
-    ((uint8_t *)frame->data)[parts.payload + 2] = 7; /* the lead byte of the compressed payload */
+    ((uint8_t *)frame->data)[parts.payload + 2] = 7;
     receive(w, &shape);
     const fednic_frame *got = &w->host->frame[0];
     assert_int_equal(got->offload.flags, 0);

@@ -86,7 +86,6 @@ module nic_align_proof #(
         if (m_tvalid)
             for (i = 0; i < BEAT; i = i + 1) if (m_tkeep[i])
                 assert (m_tdata[8*i+:8] == {7'd0, marked == bytes_out + i[7:0]});
-        // The packet's end at `border` is kept or at the output, like the marked byte.
         if (border_out < count) assert (ended == (m_tlast && border == first_kept));
         else if (border_out < count + {2'd0, kept_length})
             assert (ended == (kept_last && border == bytes_in));
