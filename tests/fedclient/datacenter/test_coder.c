@@ -183,7 +183,6 @@ FED_TEST(a_message_says_the_values_of_its_shard_and_no_others) {
     }
 }
 
-/* A message that was not counted is added to the residual again, and is in the next message. */
 FED_TEST(what_is_taken_back_is_in_the_residual_again) {
     side s;
     fed_error err = {0};

@@ -415,7 +415,7 @@ FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c)
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
         assert_int_not_equal(d.order[d.updates - 1], 3);
     }
-    finish(&d); /* the third task comes when one of the two is over */
+    finish(&d);
     assert_int_equal(d.updates, 7);
     close_device(&d);
 }

@@ -188,7 +188,6 @@ static const struct {
                 {FED_FAKE_STATUS, "role"},
                 {FED_FAKE_UNTRUSTED, NULL}}; /* TLS refuses a certificate that has expired */
 
-/** Let the coordinator refuse this device's next request. */
 static void shut_device_out(fed_device *d, size_t how) {
     if (shut_out[how].fault == FED_FAKE_STATUS) {
         fed_fake_refuse(&d->fake, "fake:8444/", 403, shut_out[how].word);
@@ -277,7 +276,6 @@ FED_TEST(a_token_is_kept_while_nobody_answers_at_the_front) {
     fed_device_close(&d);
 }
 
-/* Other refusals are no reason to spend a token. */
 FED_TEST(a_proxy_that_forbids_costs_no_token) {
     fed_device d;
     char name[FED_SHA256_HEX];

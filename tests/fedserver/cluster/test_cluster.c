@@ -1,5 +1,5 @@
-/* A leader's limited number of links to followers, over real sockets: who gets one, and which
- * link makes room. */
+/* A leader's limited number of links to followers, over real sockets: which connection gets a
+ * link, and which one is closed for it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_curl.h"
@@ -79,7 +79,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Run both ends of all links. */
 static void turn(world *w) {
     fed_error err = {0};
     cluster_poll(w->leader, true, "", 0, &w->moved);

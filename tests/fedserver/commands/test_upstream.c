@@ -107,7 +107,6 @@ static void wait_for(const world *w, const char *words) {
     }
 }
 
-/* A device of the edge aggregator checks in. */
 static void check_in(const world *w) {
     uint8_t body[128];
     fed_writer m;

@@ -521,7 +521,6 @@ static void test_uploads_that_have_ended_are_in_nobodys_way(void **state) {
     finish(w);
 }
 
-/* A body that is announced but refused must cost nothing. */
 static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     world *w = *state;
     CURL *bad = raw(w, &w->device, w->devices_port);

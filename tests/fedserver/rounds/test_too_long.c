@@ -1,4 +1,5 @@
-/* A task whose assignment is longer than older devices read: they are declined, others train it. */
+/* A task whose assignment is too long for devices of older releases, so only other devices train
+ * it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arch_case.h"
 #include "coordinator_fixture.h"

@@ -1,4 +1,4 @@
-/* The weights of updates: as claimed where that is fair, and the same in any order. */
+/* The weights of a round's updates: the limits for one device, and the same bits in any order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,5 +1,5 @@
-/* Downloads that caches may keep. The coordinator tells a device the objects' names. The front
- * sends an object to anybody who has its name. An object's bytes never change. */
+/* Downloads that caches may keep. The coordinator tells devices the names of objects, and the
+ * front sends an object to anybody who has its name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

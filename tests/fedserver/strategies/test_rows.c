@@ -83,8 +83,7 @@ static void check_peak(size_t before, size_t times) {
     }
 }
 
-/* 144 MiB of values: row k has the value k / 64 everywhere, except the last row, which a hostile
- * device sent. */
+/* 144 MiB of values: row k has the value k / 64 everywhere, except the last row. */
 FED_TEST(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters) {
     enum { MANY_COLUMNS = 1 << 20, ROWS = 36 };
     fed_error err = {0};

@@ -331,7 +331,6 @@ FED_TEST(statistics_become_the_mean_of_all_ranks) {
                            .batch = BATCH,
                            .run = {30, 30}};
     fedtrain_score score;
-    /* worker_case_values checks that all replicas are equal, also in their running statistics. */
     float *group = worker_case_values(&c, &score, NULL);
     double sum = 0;
     for (size_t i = trained; i < size; i++) {

@@ -128,7 +128,7 @@ FED_TEST(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there) {
         end(&w);
     }
     assert_true(cuts > 300);
-    assert_true(erases > 3); /* the store has written over all blocks more than once */
+    assert_true(erases > 3);
 }
 
 /* Power fails every few calls for long, also while the store makes room. The store must neither

@@ -290,7 +290,7 @@ static int stranger(const char *address, size_t k) {
     case 1:
         say(fd, bytes, sizeof bytes);
         break;
-    case 2: /* half of a rank's first bytes */
+    case 2: /* half of the bytes with which a rank begins */
         say(fd, feddc_tcp_knock, TCP_KNOCK / 2);
         break;
     case 3: /* a hello, before the challenge, without the secret */

@@ -156,7 +156,6 @@ FED_TEST(the_same_ports_may_have_a_new_connection) {
     assert_null(flow_now());
 }
 
-/* A SYN with a forged address must not end what two NICs have agreed. */
 FED_TEST(a_spoofed_syn_changes_nothing) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, true);

@@ -1,4 +1,5 @@
-/* The socket for a NIC's report: who asks gets it, and silent clients are disconnected. */
+/* The socket for a NIC's report: a client that asks gets the report, and silent clients are
+ * disconnected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
