@@ -321,10 +321,8 @@ FED_TEST(a_key_has_one_fingerprint_wherever_it_stands) {
 }
 
 FED_TEST(validity_comes_back_as_it_was_put_in) {
-    static const int64_t starts[] = {0,          951782400, /* 29 February 2000 */
-                                     1709251199, 1800000000,
-                                     2524607999, /* 2049, the last year
-                                                                          * of UTCTime */
+    static const int64_t starts[] = {0,          951782400,              /* 29 February 2000 */
+                                     1709251199, 1800000000, 2524607999, /* end of 2049 */
                                      2524608000, 4107542399 /* 28 February 2100, no leap year */};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         fed_pem cert;

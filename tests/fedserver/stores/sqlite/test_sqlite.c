@@ -108,7 +108,7 @@ static void add_two_tasks(fixture *f) {
                            .strategy = "fedadam:lr=0.01",
                            .selection = FEDSERVER_SELECT_ROUND_ROBIN,
                            .tag = "lab",
-                           .priority = 5, /* the new column's default */
+                           .priority = 5,
                            .device_share = 0.25,
                            .rules = {.rounds = 40,
                                      .cohort = 8,
