@@ -201,7 +201,6 @@ FED_TEST(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before) {
     close_world(&w);
 }
 
-/* Plain SGD may update only the embeddings of words in the batch. */
 static void assert_step_is_the_sum_of_its_parts(const char *model, const char *spec) {
     world w;
     open_world(&w, model, 61);

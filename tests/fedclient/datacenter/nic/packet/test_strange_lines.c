@@ -131,7 +131,6 @@ FED_TEST_WITH(a_new_nic_knows_a_bleached_segment_by_its_partial_checksum, world 
     assert_memory_equal(w->host->frame[0].data + parts.payload, rounded, 4 * N);
 }
 
-/* The frame is marked as having a right checksum. The NIC must make the host see an error. */
 FED_TEST_WITH(the_host_can_refuse_what_the_nic_cannot_read, world *w) {
     nic_shape shape;
     nic_parts parts;
