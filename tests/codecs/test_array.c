@@ -38,8 +38,7 @@ FED_TEST(every_codec_comes_back_and_says_its_count) {
     }
 }
 
-/* The array becomes a matrix of 25 rows of 40. The message has two columns of each factor, a head,
- * and the envelope's bytes. */
+/* The array becomes a matrix of 25 rows of 40. */
 FED_TEST(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be) {
     float x[N];
     fill(x, 1);

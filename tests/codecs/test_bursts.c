@@ -117,7 +117,6 @@ FED_TEST(a_flipped_bit_is_refused_or_another_message) {
     }
 }
 
-/* Dense values, then only 0, in memory of exactly the needed size. */
 FED_TEST(a_long_message_needs_no_more_than_its_size) {
     enum { LONG = 5000 };
     for (size_t dense = 0; dense <= LONG; dense += 625) {
@@ -207,7 +206,7 @@ static size_t slow_encode(int e, const uint32_t *bits, size_t n, uint8_t *dst, u
     return (size_t)(out - dst);
 }
 
-/* Allocate exactly these bytes, so that a sanitizer sees an access past their end. */
+/* Allocate memory without spare bytes, so that a sanitizer sees an access past its end. */
 static void *allocate(size_t bytes) {
     void *memory = malloc(bytes + (bytes == 0));
     assert_non_null(memory);
@@ -254,7 +253,7 @@ FED_TEST(every_class_and_boundary_is_coded_as_documented) {
     }
 }
 
-/* Random bits if kind is 4, else a value of a gradient of one of four scales. */
+/* Random bits if kind is 4 or more, else a random value of one of four scales. */
 static uint32_t random_bits(fed_rng *rng, unsigned kind) {
     static const float scales[] = {4.0f, 0.25f, 0x1p-6f, 0x1p-10f};
     float value = (fed_rng_float(rng) - 0.5f) * scales[kind % 4];
@@ -280,7 +279,6 @@ FED_TEST(random_bits_of_every_length_are_coded_as_documented) {
     }
 }
 
-/* If room is short, the coder takes as many whole bursts as fit and writes nothing past cap. */
 FED_TEST(too_little_room_takes_whole_bursts) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 2);
@@ -302,7 +300,6 @@ FED_TEST(too_little_room_takes_whole_bursts) {
                 for (size_t k = cap; k < sizeof dst; k++) {
                     assert_int_equal(dst[k], GUARD);
                 }
-                /* one more burst would exceed cap */
                 size_t more = taken + 8 < n ? taken + 8 : n;
                 assert_true(taken == n || slow_encode(9, bits, more, all, decoded) > cap);
             }
@@ -363,10 +360,8 @@ FED_TEST(tags_past_the_last_value_are_not_decoded) {
     }
 }
 
-/* A card may get bytes that no encoder has made. The tags still say how to decode them. */
+/* A network card may get bytes that no encoder has made. */
 FED_TEST(any_payload_is_decoded) {
-    /* Values of 8 bits: zeros of both signs. Of 16 bits: the same, and values that 8 bits could
-     * hold. Of 32 bits: -0, and a value that 16 bits could hold. */
     static const uint8_t burst[] = {0xa5, 0xfa, 0x80, 0x00, 0x00, 0x80, 0x00, 0x00, 0x01, 0x80,
                                     0x40, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0x00, 0x3f};
     static const uint32_t wanted[8] = {0, 0, 0, 0, 0xb8000000, 0x3b000000, 0x80000000, 0x3f000000};

@@ -10,7 +10,6 @@ static fed_status encode(envelope_case *f, void *work, fed_writer *out) {
                                     out);
 }
 
-/* The two small tensors lie one after the other in the layout, and so in the group. */
 FED_TEST(head_and_frames_are_as_documented) {
     envelope_case f;
     envelope_case_open(&f, "float32");
@@ -154,8 +153,6 @@ FED_TEST(an_unguarded_residual_changes_nothing_but_itself) {
     }
 }
 
-/* A caller may pass NULL as residual, and the values with the residual already added to them.
- * Unless the codec needs a residual, the message is the same. */
 FED_TEST(without_a_residual_the_message_is_the_same) {
     static const char *const specs[] = {"sbc:p=0.3", "dgc:p=0.3,values=int8", "topk:p=0.3", "int8"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
@@ -245,7 +242,7 @@ FED_TEST(a_stage_that_does_not_shrink_is_not_used) {
 FED_TEST(a_codec_of_matrices_is_told_the_shapes) {
     static const struct {
         const char *spec, *head; /* the first bytes of the first frame and its message */
-        size_t len;              /* of the frame's message */
+        size_t len;              /* length of that message */
     } cases[] = {
         {"powersgd:rank=1", "\x14\xd8\x04\xbe\x09\x01\x00\x02\x00\x00\x00", 6 + 4 * 302},
         {"powersgd:rank=1,rows=5", "\x14\xd8\x04\xfa\x03\x01\x00\x05\x00\x00\x00", 6 + 4 * 125},

@@ -37,14 +37,14 @@ FED_TEST(heads_that_are_none_are_refused) {
     assert_fed_says(err, "envelope of version 1; this build reads versions 2 and 3");
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00", 4, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00\x01\x01\x00", 7, &e, &err),
-                      FED_EFORMAT); /* a frame of 1 byte, which is shorter than any */
+                      FED_EFORMAT); /* the frame has 2 bytes, but the shortest has 3 */
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00\xff\xff\xff\xff\x7f", 9, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x02\x05\x00", 5, &e, &err),
                       FED_EFORMAT); /* a group is announced, but there is no frame for it */
     assert_fed_status(open_bytes("\xfe\xdc\x03\x05\x01\x01\x00\x00", 8, &e, &err),
                       FED_EFORMAT); /* statistics are announced, but there is no frame for them */
     assert_fed_status(open_bytes("\xfe\xdc\x02\x80\x80\x80\x80\x10\x01\x01\x00\x00", 12, &e, &err),
-                      FED_EFORMAT); /* a limit of small tensors of 2^32 */
+                      FED_EFORMAT); /* the size limit of small tensors is 2^32 */
 }
 
 FED_TEST(frames_that_are_none_are_refused) {

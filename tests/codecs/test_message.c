@@ -1,5 +1,5 @@
-/* Whole messages: they are checked once, some are refused with the right errors, and second stages
- * change bytes but no values. */
+/* Whole messages: decoding, the errors of malformed ones, and second stages, which change no
+ * value. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
@@ -120,9 +120,9 @@ FED_TEST(check_says_which_tensor_is_wrong) {
     f.layout.tensors[1].size = 100;
     assert_check_says(&f, NULL, 0, "the message has 2 frames, the model takes 3");
     f.layout.tensors[1].size = 7;
-    f.out.data[f.out.len - 3] = 0xff; /* a byte for five zeros: too many values */
+    f.out.data[f.out.len - 3] = 0xff; /* too many values */
     assert_check_says(&f, NULL, 0, "the group of small tensors: its");
-    f.out.data[FIRST_DATA + 3] = 0xff; /* the magnitude's last byte: NaN */
+    f.out.data[FIRST_DATA + 3] = 0xff; /* the magnitude becomes negative */
     assert_check_says(&f, NULL, 0, "tensor dense1.weight: its");
     f.out.data[FIRST] = 0x3f;
     assert_check_says(&f, NULL, 0, "tensor dense1.weight: unknown codec id 63");
@@ -248,7 +248,7 @@ static size_t staged_count(void) {
     return fedcodec_parse("3lc+zstd", &codec, NULL) == FED_OK ? 3 : 2;
 }
 
-/* Bytes of heads in an envelope of one large tensor: the envelope's, and the frame's. */
+/* The length of the envelope's head and of the frame's head if the only tensor is large. */
 enum { HEADS = 5 + 1 + 3 + 2 };
 
 FED_TEST(a_stage_changes_the_bytes_and_no_value) {

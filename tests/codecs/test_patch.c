@@ -109,7 +109,7 @@ FED_TEST(what_is_not_finite_is_not_written) {
     }
 }
 
-/* Only the exponents of a model's values can be compressed, so about 27 bits a value are left. */
+/* Only the exponents of the values can be compressed. */
 FED_TEST(a_whole_model_takes_less_than_its_values) {
     enum { N = 3 * BLOCK / 2 };
     float *to = values_of(weight, N, 3);
@@ -129,13 +129,11 @@ FED_TEST(small_changes_take_few_bits) {
         memcpy(&bits, &to[i], sizeof bits);
         to[i] = float_of(bits + (uint32_t)(i % 64));
     }
-    assert_true(patch_len(from, to, N) < N * 10 / 8); /* 6 bits of change, a sign, and the table */
+    assert_true(patch_len(from, to, N) < N * 10 / 8);
     free(from);
     free(to);
 }
 
-/* k changed values at random places, each by at most 1,000 units: log2(n / k) + 1.44 bits for a
- * place and 11 bits for a size. A table takes a few bytes more. */
 FED_TEST(rare_changes_cost_their_places) {
     enum { N = 4 * BLOCK };
     for (size_t every = 16; every <= 16384; every *= 4) {
@@ -183,20 +181,20 @@ FED_TEST(garbage_is_refused) {
     float y = 0;
     assert_fed_ok(fedcodec_patch_apply((const uint8_t *)"\0\4\2\0\0\0", 6, &y, 1));
     assert_true(y == 1e-45f);
-    REFUSED("\0\4\2\0\0\0", 0);                   /* a body, but no values */
-    REFUSED("", 1);                               /* no bytes for one value */
-    REFUSED("\0", 1);                             /* the length is missing */
-    REFUSED("\0\4\2\0\0", 1);                     /* the body is shorter than its length */
-    REFUSED("\0\4\2\0\0\0\0", 1);                 /* a byte after the body */
-    REFUSED("\0\5\2\0\0\0\0", 1);                 /* a length above that of one value */
-    REFUSED("\0\3\2\0\0", 1);                     /* a length below that of one value */
-    REFUSED("\3\4\2\0\0\0", 1);                   /* an unknown way of coding */
-    REFUSED("\0\4\0\0\0\xff", 1);                 /* infinity */
-    REFUSED("\0\4\1\0\0\xff", 1);                 /* minus infinity */
-    REFUSED("\0\4\2\0\0\xff", 1);                 /* NaN */
-    REFUSED("\1\0", 1);                           /* the table of frequencies is missing */
-    REFUSED("\2\3\0\0\0", 1);                     /* the table's top is missing */
-    REFUSED("\2\4\0\0\0\0", 1);                   /* nothing follows the table's top */
+    REFUSED("\0\4\2\0\0\0", 0);   /* a body, but no values */
+    REFUSED("", 1);               /* no bytes for one value */
+    REFUSED("\0", 1);             /* the length is missing */
+    REFUSED("\0\4\2\0\0", 1);     /* the body is shorter than its length */
+    REFUSED("\0\4\2\0\0\0\0", 1); /* a byte after the body */
+    REFUSED("\0\5\2\0\0\0\0", 1); /* a length above that of one value */
+    REFUSED("\0\3\2\0\0", 1);     /* a length below that of one value */
+    REFUSED("\3\4\2\0\0\0", 1);   /* an unknown way of coding */
+    REFUSED("\0\4\0\0\0\xff", 1); /* infinity */
+    REFUSED("\0\4\1\0\0\xff", 1); /* minus infinity */
+    REFUSED("\0\4\2\0\0\xff", 1); /* NaN */
+    REFUSED("\1\0", 1);           /* the table of frequencies is missing */
+    REFUSED("\2\3\0\0\0", 1);
+    REFUSED("\2\4\0\0\0\0", 1);
     REFUSED("\0\x84\0\2\0\0\0", 1);               /* a length in a longer varint than necessary */
     REFUSED("\0\xff\xff\xff\xff\xff\xff\1\2", 1); /* a huge length */
 }

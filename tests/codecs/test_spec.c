@@ -56,7 +56,7 @@ FED_TEST(values_are_the_doubles_of_c) {
 
 FED_TEST(the_hosts_locale_does_not_matter) {
     if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL) {
-        skip(); /* not installed */
+        skip(); /* the locale is not installed */
     }
     assert_spec("sbc:p=0.01", "sbc:p=0.01");
     setlocale(LC_NUMERIC, "C");

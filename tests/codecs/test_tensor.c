@@ -42,7 +42,6 @@ FED_TEST(work_memory_is_a_fraction_of_a_large_tensor) {
     }
 }
 
-/* This test has real threads. The pool of the contract test only pretends to have threads. */
 FED_TEST(threads_make_the_same_message) {
     enum { N = 300001 };
     static float x[N], residual[2][N];

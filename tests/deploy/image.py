@@ -32,7 +32,7 @@ SECONDS = 240  # limit of any one step, so that the test can't hang
 MOST_BYTES = 40e6
 NOBODY = 65534
 ROUNDS = 40
-STEPS = 10000  # of a round: so many that the container is killed before the task ends
+STEPS = 10000  # steps of a round: so many that the container is killed before the task ends
 
 
 def fail(text):

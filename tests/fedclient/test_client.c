@@ -13,8 +13,8 @@ static float tolerance_of(const char *codec) {
     return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
 }
 
-/** The devices' store: a flash chip; memory that lends its values and can fail like a chip; or the
- * same with values changed in place. */
+/** The devices' store: a flash chip, memory that lends its values, or memory whose values are
+ * changed in place. */
 static enum { CHIP, LENDING, IN_PLACE } store_kind;
 
 static void open_device(fed_device *device, const char *codec) {
@@ -75,7 +75,6 @@ static void a_device_that_knows_waits_as_long_as_it_is_told(void **state) {
     assert_int_equal(event.wait_ms, 1234);
 }
 
-/* The fake's answer names no wait, or a short one. */
 static void nobody_makes_a_device_ask_without_a_pause(void **state) {
     fed_device *device = *state;
     static const uint32_t told_ms[] = {1, 99, 100, 101};
@@ -508,7 +507,7 @@ static void a_certificate_is_renewed_in_the_last_third_of_its_life(void **state)
     assert_string_equal(fedclient_device(device->client), name);
     fed_device_restart(device);
     fed_device_finish(device, 4);
-    assert_int_equal(device->fake.renewals, 1); /* stored, so not renewed again */
+    assert_int_equal(device->fake.renewals, 1);
     assert_string_equal(fedclient_device(device->client), name);
 }
 
@@ -551,8 +550,7 @@ static void a_new_devices_port_is_found_at_the_front(void **state) {
     assert_int_equal(device->fake.renewals, 1);
 }
 
-/* While the coordinator is down, the device tries one renewal for every three failed requests.
- * After that at most one renewal in ten minutes is sent. */
+/* While the coordinator is down, the device tries one renewal for every three failed requests. */
 static void a_device_asks_the_front_until_somebody_answers(void **state) {
     fed_device *device = *state;
     fed_device_event(device);

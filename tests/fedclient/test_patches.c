@@ -135,8 +135,7 @@ static void assert_model_is_the_newest(world *w) {
     free(values);
 }
 
-/* Check that the device has stored the fake's present model, after a step that only reports that
- * the update was counted. */
+/* End the task, and check that the device has stored the fake's newest model. */
 static void end_the_task(world *w) {
     w->device.fake.rounds = w->device.fake.version;
     fedclient_event event;

@@ -74,8 +74,7 @@ FED_TEST_WITH(a_message_that_was_lost_is_sent_again_with_its_metrics, reporter *
     open_as(r, FED_ROLE_TRAIN);
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_true(r->device.fake.resent == 1 && r->device.fake.own.count == 2);
-    assert_int_equal(fed_device_event(&r->device).outcome,
-                     FEDCLIENT_COUNTED); /* the residual no longer contains the counted message */
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
 }
 
 FED_TEST_WITH(metrics_travel_with_the_evaluation, reporter *r) {

@@ -153,7 +153,7 @@ static void measure(const parties *p, const char *name) {
     fed_writer answer;
     fed_error err = {0};
     fed_writer_growing(&answer);
-    /* The caller's memory, which is not counted. */
+    /* The caller's memory is not counted. */
     assert_non_null(fed_writer_reserve(&answer, MB));
     const size_t before = live;
     assert_fed_ok_err(fedclient_transport_open(name, &options, &t, &err));

@@ -17,7 +17,7 @@ typedef struct member {
     fedclient_platform platform;
     fed_inproc line;
     const fed_layout *layout;
-    int64_t takes_ms, piece_takes_ms; /* of a training, and of a piece's transfer */
+    int64_t takes_ms, piece_takes_ms; /* durations of a training, and of a piece's transfer */
     uint8_t message[16384];
     uint32_t pieces;
     void (*meanwhile)(struct member *member);
@@ -124,7 +124,7 @@ static fedclient_event member_step(member *m) {
     return event;
 }
 
-/* D4 in docs/durability.md: everything trained must be counted or owed. */
+/* D4 in docs/durability.md: everything trained is counted, or is still in the device's residual. */
 static void member_close(member *m) {
     float *owed = fed_owed(&m->platform, m->layout);
     for (int i = 0; i < PARAMETERS; i++) {
@@ -217,10 +217,10 @@ static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
         slow.piece_takes_ms = 3000;
         assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
         assert_string_equal(slow.word, "lease_expired");
-        assert_int_equal(slow.pieces, 4); /* 4 of 6 pieces, because the fourth arrived after 12 s */
+        assert_int_equal(slow.pieces, 4);
         slow.piece_takes_ms = 1000;
         fedclient_event event = member_step(&slow);
-        if (event.outcome == FEDCLIENT_WAITED) { /* the device's turn is in the next attempt */
+        if (event.outcome == FEDCLIENT_WAITED) {
             coordinator_wait(c, event.wait_ms);
             event = member_step(&slow);
         }

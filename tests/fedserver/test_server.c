@@ -700,7 +700,7 @@ static void a_batch_is_settled_until_it_writes(void **state) {
     assert_false(fedserver_settled(c->server));
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
-    assert_false(fedserver_settled(c->server)); /* the store must record that the device has come */
+    assert_false(fedserver_settled(c->server));
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
     assert_true(fedserver_settled(c->server));

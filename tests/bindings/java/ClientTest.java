@@ -135,7 +135,7 @@ final class ClientTest {
             Client.Log log = (level, line) -> lines.add(level + " " + line);
             try (Client client = home.device("d").log(Client.Log.Level.DEBUG, log).open()) {
                 client.run(adder(1, 1));
-                home.task("\"rounds\": 1, \"cohort\": 1"); // another task: the residual left from the first one is dropped, and the log says so
+                home.task("\"rounds\": 1, \"cohort\": 1");
                 client.run(adder(1, 1));
             }
         }
@@ -204,7 +204,7 @@ final class ClientTest {
             for (Round round : rounds) {
                 Check.fails(IllegalStateException.class, "has returned", round::wanted);
                 Check.fails(IllegalStateException.class, "has returned", round::leftMs);
-                Check.equal(round.model(), Coordinator.MODEL); // texts of the task can still be read
+                Check.equal(round.model(), Coordinator.MODEL);
             }
         }
     }

@@ -12,7 +12,7 @@ final class GrowthTest {
     private static final int PARTS = 5, CLIENTS = 200; // clients of each part
     private static final long LIMIT_KIB = 200; // as much as a leak of 1 KiB a client
 
-    // A leak grows in each part. The Java machine takes memory when it compiles a method or collects garbage: in few parts.
+    // A leak takes memory in each part, compilation and garbage collection only in a few.
     public void a_thousand_clients_leave_nothing() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.device("d").open().close();

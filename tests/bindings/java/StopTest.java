@@ -51,7 +51,7 @@ final class StopTest {
                     client.stop();
                 });
             }
-            try (Client client = home.device("d").open()) { // the same folder: nothing of that training is left
+            try (Client client = home.device("d").open()) {
                 client.run(ClientTest.adder(1, 2));
             }
             home.isModel(1, 2);
@@ -69,7 +69,7 @@ final class StopTest {
                 running.await();
                 client.close();
             });
-            home.device("d").open().close(); // the closed client has freed the folder
+            home.device("d").open().close();
         }
     }
 

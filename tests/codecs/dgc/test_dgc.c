@@ -17,8 +17,8 @@ FED_TEST(bytes_are_count_code_values_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("dgc:p=0.1", x, 20, dst, sizeof dst), 12);
-    /* 2 positions; Golomb's b, 3; the values 4 and -2; the gaps 2 (bits 0 010) and 14 (bits 10
-     * 110); then ones to the end of the byte */
+    /* The count of positions, 2; Golomb's parameter b, 3; the values 4 and -2; the gaps 2 (bits
+     * 0 010) and 14 (bits 10 110); ones to the end of the byte. */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x80\x40\x00\x00\x00\xc0\x2b\x7f", 12);
     assert_true(x[2] == 0.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 0.0f);
 }
@@ -63,17 +63,16 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(DGC, "\x01\x00\x00\x00\x80\x7f\x7f", 1); /* infinity */
     assert_refuses(DGC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1); /* NaN */
     assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1); /* an unknown code of positions */
-    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x3f\xbf", 1); /* position 1 of 1 */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x3f\xbf", 1); /* position 1 is past the end */
     assert_refuses(DGC, "\x01\x00\x00\x00\x80", 1);         /* cut within the value */
-    assert_refuses(DGC, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00",
-                   1);                  /* a count larger than memory */
+    assert_refuses(DGC, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", 1);
     assert_refuses(DGC, "\x00\x00", 1); /* bytes after an empty message */
     assert_accepts(DGC, "\x01\x61\x00\x80\x3f\x7f", 1);
     assert_refuses(DGC, "\x01\x61\x00\x00\x00\x7f", 1);         /* a value of 0 */
     assert_refuses(DGC, "\x01\x61\x61\x80\x3f\x7f", 1);         /* the form is named twice */
-    assert_refuses(DGC, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1); /* float32 must not be named */
+    assert_refuses(DGC, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1); /* the default form is named */
     assert_refuses(DGC, "\x01\x63\x00\x80\x3f\x7f", 1);         /* an unknown form of values */
     assert_accepts(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x7f\x7f", 1);
     assert_refuses(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x01\x7f", 1); /* no value has level 127 */
-    assert_refuses(DGC, "\x01\x62", 1);                             /* cut after the name */
+    assert_refuses(DGC, "\x01\x62", 1);
 }

@@ -10,7 +10,6 @@
 
 enum { EDEN = 18, MANY = 1 << 16 };
 
-/* A rotation with its signs, applied twice, is the identity times the number of values. */
 FED_TEST(a_rotation_is_its_own_inverse) {
     for (size_t n = EDEN_LANES; n <= 1024; n *= 2) {
         float v[1024];
@@ -27,8 +26,7 @@ FED_TEST(a_rotation_is_its_own_inverse) {
     }
 }
 
-/* About half of the signs are minus. A value's sign depends only on its place in the whole array,
- * also if signs are made from a later place on. */
+/* The sign of a value depends only on its place in the whole array. */
 FED_TEST(signs_belong_to_places) {
     enum { N = 992, LATER = 96 };
     float all[N], some[N - LATER], minus = 0.0f;
@@ -49,7 +47,7 @@ static double square(float v) {
     return (double)v * (double)v;
 }
 
-/* The squared 2-norm of one message's error, relative to that of the values. */
+/* The squared 2-norm of one message's error, divided by that of the values. */
 static double error_of(const char *spec) {
     static float x[MANY], y[MANY];
     static uint8_t message[MANY];
@@ -57,7 +55,7 @@ static double error_of(const char *spec) {
     fed_rng_init(&rng, 1, 0, 0);
     for (size_t i = 0; i < MANY; i++) {
         float u = fed_rng_float(&rng) - 0.5f;
-        x[i] = y[i] = u * u * u; /* many small values, few large ones */
+        x[i] = y[i] = u * u * u;
     }
     size_t len = codec_case_encode(spec, y, MANY, message, sizeof message);
     assert_fed_ok(fedcodec_decode(fedcodec_by_id(EDEN), message, len, y, MANY));
@@ -69,7 +67,8 @@ static double error_of(const char *spec) {
     return error / whole;
 }
 
-/* The papers' error is 1 / (1 - D) - 1, with D the distortion for a normal distribution. */
+/* The papers' error is 1 / (1 - D) - 1, where D is the quantizer's distortion for a normal
+ * distribution. */
 FED_TEST(the_error_is_what_the_papers_say) {
     static const double distortion[4] = {0.3634, 0.1175, 0.03454, 0.009497};
     static const char *const specs[4] = {"eden", "eden:bits=2", "eden:bits=3", "eden:bits=4"};
@@ -98,7 +97,7 @@ FED_TEST(the_mean_of_what_arrives_is_the_value) {
     for (size_t i = 0; i < N; i++) {
         error += (mean[i] - (double)x[i]) * (mean[i] - (double)x[i]);
     }
-    assert_true(error / whole < 0.002); /* one message: 0.57; the mean of 4,000: 0.00014 */
+    assert_true(error / whole < 0.002);
 }
 
 FED_TEST(a_value_alone_arrives_as_it_is) {
@@ -113,11 +112,10 @@ FED_TEST(a_value_alone_arrives_as_it_is) {
 FED_TEST(malformed_messages_are_refused) {
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 8);
-    /* 9 values need 16 codes */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 9);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5\x00", 8);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1);
-    assert_refuses(EDEN, "\x00\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1); /* no bits for a value */
+    assert_refuses(EDEN, "\x00\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1); /* 0 bits per value */
     assert_refuses(EDEN, "\x05\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\x01\x02\x03\x04\x05", 1);
     /* the size of a block is out of range */
     assert_refuses(EDEN, "\x01\x05\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
@@ -125,7 +123,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\xbf\xa5", 1); /* a negative scale */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\xc0\x7f\xa5", 1); /* NaN */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x40\x00\xa5", 1); /* a denormal scale */
-    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x77\xa5", 1); /* the largest scale */
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x77\xa5", 1);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x01\x00\x80\x77\xa5", 1);
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x00", 1);
     /* a code other than 0, although the scale is 0 */

@@ -12,7 +12,6 @@ FED_TEST(bytes_are_halves) {
     assert_codec_message("float16", x, x, 4, "\x00\x3c\x00\xc0\xff\x7b\x00\x80", 8);
 }
 
-/* Encoding a half's value gives the same half and a residual of 0, so decode and encode agree. */
 FED_TEST(every_half_comes_back) {
     fedcodec codec;
     size_t len = 0;

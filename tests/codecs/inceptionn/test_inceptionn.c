@@ -80,8 +80,8 @@ FED_TEST(random_bits_of_every_length_are_coded_as_in_the_paper) {
     for (unsigned e = 1; e <= 15; e++) {
         for (size_t n = 0; n <= 200; n++) {
             for (size_t i = 0; i < n; i++) {
-                /* Half of the values are within 2^-20 to 2^2, the others have any exponent but
-                 * infinity's. */
+                /* Half of the values have magnitudes from 2^-20 to 2^2. The others have any
+                 * finite exponent. */
                 uint32_t exponent = fed_rng_below(&rng, 2) ? 107 + fed_rng_below(&rng, 22)
                                                            : fed_rng_below(&rng, 255);
                 x[i] = from_bits(fed_rng_below(&rng, 2) << 31 | exponent << 23 |
@@ -93,8 +93,8 @@ FED_TEST(random_bits_of_every_length_are_coded_as_in_the_paper) {
 }
 
 FED_TEST(tags_stand_before_all_payloads) {
-    /* With e = 10, values take 32 bits from 1 on, 16 bits from 2^-5 on, 8 bits from 2^-10 on, and
-     * below that none. */
+    /* With e = 10, values take 32 bits from 1 on, 16 bits from 2^-5 on, 8 bits from 2^-10 on.
+     * Smaller values take none. */
     const float x[5] = {-1.0f, 0.5f, -0.015625f, 0.0f, 0.03125f};
     uint8_t dst[22];
     assert_int_equal(encode(10, x, 5, dst), 2 + 4 + 2 + 1 + 0 + 2);
@@ -102,8 +102,8 @@ FED_TEST(tags_stand_before_all_payloads) {
 }
 
 FED_TEST(bits_past_the_class_are_cut_off) {
-    assert_true(through(10, 0x1.fffffep-1f) == 0x1.fffcp-1f); /* 15 bits are kept */
-    assert_true(through(10, -0x1.fffffep-6f) == -0x1.8p-6f);  /* 7 bits after the point are kept */
+    assert_true(through(10, 0x1.fffffep-1f) == 0x1.fffcp-1f);
+    assert_true(through(10, -0x1.fffffep-6f) == -0x1.8p-6f);
     assert_true(through(10, 1.2345678f) == 1.2345678f);
 }
 
@@ -146,14 +146,14 @@ FED_TEST(a_value_in_another_class_than_its_own_is_refused) {
     assert_refused("\x03\x00\x00\x00\x80", 5, 1); /* -0 */
     assert_refused("\x03\x00\x00\x80\x7f", 5, 1); /* infinity */
     assert_refused("\x03\x00\x00\xc0\xff", 5, 1); /* NaN */
-    assert_refused("\x02\xff\x00", 3, 1);         /* below 2^-7, but in 16 bits: e would be 16 */
+    assert_refused("\x02\xff\x00", 3, 1);         /* below 2^-7, but in 16 bits */
     assert_refused("\x02\x00\x80", 3, 1);
 }
 
 FED_TEST(values_that_no_one_e_explains_are_refused) {
     float y[2];
     const fedcodec_vtable *codec = fedcodec_by_id(13);
-    assert_refused("\x05\x40\x00", 3, 2);     /* both in 8 bits: 1/2 needs e = 1, 0 needs e >= 8 */
+    assert_refused("\x05\x40\x00", 3, 2);     /* in 8 bits, 1/2 needs e = 1, but 0 needs e >= 8 */
     assert_refused("\x06\x00\x40\x40", 4, 2); /* 1/2 in 16 bits, and 1/2 in 8 bits */
     assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x05\x40\x40", 3, y, 2));
     assert_true(y[0] == 0.5f && y[1] == 0.5f);
@@ -185,8 +185,7 @@ static const fedcodec_vtable *on_unit(size_t k) {
     return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn];
 }
 
-/* Returns whether a message is accepted, in memory of exactly its length. All vector units must
- * agree. */
+/* Returns whether a message is accepted. All vector units must agree. */
 static bool accepted(const uint8_t *message, size_t len, size_t n, float *max_abs) {
     uint8_t *copy = malloc(len + (len == 0));
     assert_non_null(copy);
@@ -208,7 +207,7 @@ static bool accepted_with(uint8_t tag, const char *word, size_t i, const char *o
     size_t bytes = tag == 3 ? 4 : tag;
     float max_abs;
     memset(message, tag * 0x55, N_TAGS);
-    message[N_TAGS - 1] &= 0x0f; /* clear the tags behind the last two values */
+    message[N_TAGS - 1] &= 0x0f; /* no tags after the last value */
     for (size_t k = 0; k < N; k++) {
         memcpy(message + N_TAGS + bytes * k, k == i ? other : word, bytes);
     }
@@ -220,7 +219,7 @@ FED_TEST(one_word_in_the_wrong_class_is_found_anywhere) {
         assert_true(accepted_with(1, "\x40", i, "\xc0"));
         assert_false(accepted_with(1, "\x40", i, "\x00"));
         assert_false(accepted_with(1, "\x40", i, "\x82"));
-        assert_true(accepted_with(1, "\x08", i, "\x01"));  /* e = 7 */
+        assert_true(accepted_with(1, "\x08", i, "\x01"));
         assert_false(accepted_with(1, "\x08", i, "\x20")); /* 1/4 in 8 bits needs e <= 3 */
         assert_true(accepted_with(2, "\x00\x40", i, "\x00\x81"));
         assert_false(accepted_with(2, "\x00\x40", i, "\xff\x80"));

@@ -21,7 +21,8 @@ FED_TEST(half_a_level_goes_to_the_even_one_and_stays_owed) {
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-/* Rounding depends only on a maximum's mantissa, so the maxima between 1 and 2 stand for all. */
+/* The rounding depends only on the mantissa of the largest value, so values from 1 to 2 are
+ * enough. */
 FED_TEST(the_largest_value_always_has_the_last_level) {
     for (uint32_t step = 0; step < 1u << 23; step += 97) {
         float x = 1.0f + (float)step * 0x1p-23f;

@@ -20,8 +20,8 @@ FED_TEST(powers_of_two_arrive_as_they_are) {
     }
 }
 
-/* Send {1, x} in many tensors that differ in a third value. Returns how far the mean of the
- * arriving x is from x, in standard deviations, if x lies between the powers low and high. */
+/* Sends 1, x and a third value in many tensors. Returns how far the mean of the arriving x is
+ * from x, in standard deviations. x lies between the powers low and high. */
 static double deviation(const char *spec, float x, double low, double high) {
     double sum = 0.0, p = (fabs((double)x) - low) / (high - low);
     for (int i = 0; i < COUNT; i++) {

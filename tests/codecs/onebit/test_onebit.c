@@ -42,9 +42,9 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(8, UP DOWN "\x60", 2);                 /* a one in the padding */
     assert_refuses(8, UP DOWN "\x40\x00", 2);             /* a trailing byte */
     assert_refuses(8, UP DOWN, 2);                        /* no signs */
-    assert_refuses(8, UP DOWN "\x00", 2);                 /* a mean, but no value is negative */
-    assert_refuses(8, UP DOWN "\xc0", 2);                 /* a mean, but all values are negative */
-    assert_accepts(8, NONE DOWN "\x40", 2);               /* the first mean is 0, of zeros */
+    assert_refuses(8, UP DOWN "\x00", 2);                 /* no value is negative */
+    assert_refuses(8, UP DOWN "\xc0", 2);                 /* all values are negative */
+    assert_accepts(8, NONE DOWN "\x40", 2);               /* the values >= 0 have mean 0 */
     assert_refuses(8, UP NONE "\x40", 2);                 /* negative values of mean 0 */
     assert_refuses(8, UP UP "\x40", 2);                   /* negative values of positive mean */
     assert_refuses(8, DOWN DOWN "\x40", 2);               /* values >= 0 of negative mean */

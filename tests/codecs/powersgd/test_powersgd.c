@@ -17,8 +17,8 @@ enum {
     AS_IT_IS = 255
 };
 
-/* Fill x with a matrix that is the sum of `rank` products of a column and a row; product k is 2^-k
- * times as large as the first one. */
+/* Fill x with a matrix that is the sum of `rank` products of a column and a row. Product k, from
+ * 0, has the factor 2^-k. */
 static void fill(float *x, unsigned rank, uint64_t seed) {
     fed_rng rng;
     fed_rng_init(&rng, seed, 0, 0);
@@ -54,7 +54,7 @@ static size_t encode(const char *params, const float *x, float *residual, uint8_
     return codec_case_encode(spec, residual, N, message, CAP);
 }
 
-/* Return the norm of what one message leaves out of x, relative to the norm of x. */
+/* Returns the norm of what one message leaves out of x, relative to the norm of x. */
 static double error_of(const char *params, const float *x) {
     static float residual[N];
     static uint8_t message[CAP];
@@ -83,7 +83,6 @@ FED_TEST(columns_that_say_nothing_are_not_sent) {
     assert_true(norm(residual, N) < 1e-5 * norm(x, N));
 }
 
-/* With rank 2, the least possible error is that of the singular values after the second. */
 FED_TEST(steps_of_iteration_come_nearer_to_the_best) {
     static float x[N];
     double one = 0.0, two = 0.0, four = 0.0;
@@ -124,7 +123,6 @@ FED_TEST(what_is_left_is_at_right_angles_to_p) {
     }
 }
 
-/* A matrix of full rank arrives completely over many rounds, since each round draws another Q. */
 FED_TEST(feedback_sends_the_rest) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
@@ -216,15 +214,15 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(POWERSGD, "\xff" ROW, 1);
     assert_refuses(POWERSGD, "\xff" ROW, 2);
     assert_refuses(POWERSGD, "\xff", 0);
-    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* plain values, all 0 */
+    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* a plain value of -0 */
     assert_refuses(POWERSGD, "\xff\x00\x00\xc0\x7f", 1);             /* NaN */
     assert_accepts(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX, 9);     /* 3 rows of 3 */
-    assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* longer than the matrix */
+    assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* longer than plain values */
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX ROW, 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00", 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00", 9);
     assert_refuses(POWERSGD, "\x01\x02\x03\x00\x00\x00" SIX, 9); /* an unknown form of values */
-    assert_refuses(POWERSGD, "\x01\x00\x00\x00\x00\x00" SIX, 9); /* a wrong number of rows */
+    assert_refuses(POWERSGD, "\x01\x00\x00\x00\x00\x00" SIX, 9); /* 0 rows */
     assert_refuses(POWERSGD, "\x01\x00\x02\x00\x00\x00" SIX, 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x01" SIX, 9);
     assert_refuses(POWERSGD, "\x01\x00\x01\x00\x00\x00" ROW, 0);

@@ -18,7 +18,7 @@ FED_TEST(ones_are_found_where_they_are) {
     for (size_t n = 0; n <= 200; n++) {
         for (size_t stride = 1; stride < 200; stride += 13) {
             size_t len = fedcodec_bitmap_len(n), ones = 0;
-            uint8_t *map = calloc(len + (len == 0), 1); /* sanitizers see reads past len bytes */
+            uint8_t *map = calloc(len + (len == 0), 1); /* sanitizers see reads past the end */
             assert_non_null(map);
             for (size_t i = stride / 2; i < n; i += stride, ones++) {
                 map[i / 8] |= (uint8_t)(0x80 >> i % 8);

@@ -40,7 +40,6 @@ FED_TEST(a_sum_that_overflows_is_found) {
     const float residual[] = {0.0f, FLT_MAX}, large[] = {0.0f, 0x1p103f}, less[] = {0.0f, 0x1p102f};
     assert_true(!isfinite(fedcodec_scan_added(residual, large, 2)));
     assert_true(isfinite(fedcodec_scan_added(residual, less, 2)));
-    /* 0x1.fffffep102 is the largest value that is accepted without a check of the sum. */
     assert_true(isfinite(residual[1] + 0x1.fffffep102f));
 }
 

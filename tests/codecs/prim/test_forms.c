@@ -11,7 +11,6 @@
 
 enum { N = 5 };
 
-/* Values at every other place of a residual, without those that would arrive as 0. */
 typedef struct sent {
     uint32_t index[N];
     float value[N], residual[2 * N];
@@ -52,7 +51,7 @@ FED_TEST(a_residual_keeps_what_does_not_arrive) {
 
 FED_TEST(what_would_arrive_as_0_is_left_out) {
     static const float x[N] = {254.0f, 1.0f, -1.001f, FLT_TRUE_MIN, -254.0f};
-    static const size_t left[FEDCODEC_FORM_COUNT] = {5, 4, 3}; /* half a level of int8 becomes 0 */
+    static const size_t left[FEDCODEC_FORM_COUNT] = {5, 4, 3}; /* int8 rounds half a level to 0 */
     for (fedcodec_form form = 0; form < FEDCODEC_FORM_COUNT; form++) {
         sent s;
         send(form, x, &s);

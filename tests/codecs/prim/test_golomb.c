@@ -27,7 +27,7 @@ FED_TEST(bits_are_those_of_algorithm_3) {
     fedcodec_golomb_put(&w, 13, 2); /* 1110 01 */
     assert_fed_ok(fed_bit_writer_finish(&w, &len));
     assert_int_equal(len, 2);
-    assert_int_equal(dst[0], 0x17); /* 000 1011 1 */
+    assert_int_equal(dst[0], 0x17);
     assert_int_equal(dst[1], 0xcf); /* 110 01, and three ones to fill the byte */
 }
 
@@ -122,7 +122,7 @@ FED_TEST(within_one_percent_of_the_entropy) {
         double p = ps[i];
         double entropy = (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
         double bits = measure_bits(p);
-        /* below 0.98, the random positions would be wrong, not the code */
+        /* Below 0.98, the random positions would be wrong. */
         if (!(bits < 1.01 * entropy && bits > 0.98 * entropy)) {
             fail_msg("p=%g: %.4f bits a position, the entropy is %.4f", p, bits, entropy);
         }

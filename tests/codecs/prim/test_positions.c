@@ -228,7 +228,7 @@ static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_
     other.k = k;
     other.n = s->n;
     memcpy(other.index, index, k * sizeof *index);
-    if (how == 64) { /* only for the range coder: rans accepts any distribution, golomb any b */
+    if (how == 64) { /* golomb and rans have several messages for the same positions */
         uint8_t same;
         assert_int_equal(put_as(FEDCODEC_POS_RANGE, &other, again, sizeof again, &same), len);
         assert_memory_equal(again, src, len);

@@ -7,7 +7,7 @@
 
 FED_TEST(a_position_just_past_the_end_is_refused) {
     /* A message of sbc: 2 positions in the range coder's code, mean 1.5. The second position is
-     * 100, but the last one is 99. */
+     * 100, but there are only 100 values. */
     static const uint8_t message[] = {0x02, 0x40, 0x00, 0x00, 0xc0, 0x3f, 0xec, 0xc8};
     float *y = malloc(100 * sizeof *y); /* so a sanitizer sees writes past the values */
     assert_non_null(y);
@@ -34,7 +34,6 @@ FED_TEST(the_last_position_there_is_comes_back) {
     assert_memory_equal(position, sent, sizeof sent);
 }
 
-/* No byte was written before the end, and two would not be enough to name the interval. */
 FED_TEST(an_end_may_take_three_bytes) {
     static const uint32_t sent[] = {7, 31, 43};
     static const uint8_t expected[] = {0x9c, 0xff, 0xb6};

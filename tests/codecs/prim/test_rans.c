@@ -31,7 +31,8 @@ static size_t put_lopsided(uint32_t *number, size_t zeros, unsigned detail) {
     return put(number, zeros + 1, detail);
 }
 
-/* The first weight's length L, after the seven bits of the last symbol: 2L - 1 ones and a 0. */
+/* Returns the length in bits of the first weight, which follows the seven bits of the last
+ * symbol. */
 static unsigned first_length(size_t len) {
     fed_bit_reader r;
     fed_bit_reader_init(&r, dst, len);
@@ -39,7 +40,6 @@ static unsigned first_length(size_t len) {
     return ((unsigned)fed_get_unary(&r, 64) + 1) / 2;
 }
 
-/* A count of 8191 is rounded to 2^13, which has 14 bits, the most that a decoder accepts. */
 FED_TEST(counts_above_8191_are_scaled) {
     static uint32_t number[MANY];
     static const size_t zeros[] = {8190, 8191, 8192, 8193, 16383, 16384, 20000, MANY - 1};
@@ -52,7 +52,7 @@ FED_TEST(counts_above_8191_are_scaled) {
     }
 }
 
-/* Compare with a reference that counts, scales and rounds only by docs/codec-formats.md. */
+/* Compare with a reference that follows only docs/codec-formats.md. */
 static void assert_as_the_reference(const uint32_t *position, size_t k) {
     const unsigned detail = fedcodec_rans_detail(k);
     size_t len = 0, expected_len;
@@ -82,8 +82,8 @@ FED_TEST(scaled_weights_are_the_references) {
     }
     assert_as_the_reference(position, MANY);
     assert_two_gaps_as_the_reference(8191, 2);
-    assert_two_gaps_as_the_reference(8192, 2);  /* a count of 2 becomes 1 if it is scaled */
-    assert_two_gaps_as_the_reference(16384, 4); /* a count of 4 becomes 1, too */
+    assert_two_gaps_as_the_reference(8192, 2);
+    assert_two_gaps_as_the_reference(16384, 4);
 }
 
 static size_t write_weights(unsigned length, bool padded) {

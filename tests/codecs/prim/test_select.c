@@ -45,7 +45,6 @@ static const functions all_functions[] = {
 static const functions *use;
 
 typedef struct place {
-    /* the value times the sign of its side, or the magnitude */
     float value;
     uint32_t index;
 } place;
@@ -63,7 +62,7 @@ static int by_index(const void *a, const void *b) {
     return left->index < right->index ? -1 : 1;
 }
 
-enum { LARGE = 50021 }; /* number of values; a pool selects them in three parts */
+enum { LARGE = 50021 };
 
 /* Compare the choice with that of a sort among the values of one sign or, if `sign` is 0, by
  * magnitude. */
@@ -92,7 +91,7 @@ static void assert_same_values(const float *x, fedcodec_chosen chosen) {
     }
 }
 
-/* Allocate exactly `size` bytes, so that a sanitizer sees an access past their end. */
+/* Allocate memory without spare bytes, so that a sanitizer sees an access past its end. */
 static void *exactly(size_t size) {
     void *memory = malloc(size + (size == 0));
     assert_non_null(memory);
@@ -110,7 +109,7 @@ static void run_backwards(const fed_pool *self, size_t parts, void (*part)(void 
 
 static const fed_pool backwards = {3, run_backwards};
 
-/* Select from x as a residual alone, or halved into residual and added values. */
+/* Select from x as the residual alone, or from x halved into a residual and added values. */
 static void assert_selects_sum(const float *x, size_t n, size_t k, bool halved,
                                const fed_pool *pool) {
     fedcodec_chosen positive, negative, either;
@@ -192,8 +191,6 @@ static void many_equal_values_do_not_fit_the_candidates(void) {
     free(x);
 }
 
-/* All large values stand together. First they are in the middle, with both signs, then at the
- * start, before tiny values. */
 static void large_values_that_stand_together(void) {
     float *x = random_values(LARGE, 3);
     for (size_t i = 0; i < 4000; i++) {
@@ -262,7 +259,6 @@ static void extremes_of_the_float_range(void) {
     free(x);
 }
 
-/* Tensors near the least length that is sampled, and tensors that end within a vector. */
 static void lengths_around_the_first_sample(void) {
     float *x = random_values(LARGE, 8);
     for (size_t n = 4079; n <= 4114; n++) {
@@ -287,7 +283,6 @@ static void sorted_and_constant_values(void) {
     free(x);
 }
 
-/* Each step of the search halves the range of values. Here every power of two has values. */
 static void a_value_in_each_power_of_two(void) {
     float *x = exactly(LARGE * sizeof *x);
     for (size_t i = 0; i < LARGE; i++) {
@@ -318,7 +313,6 @@ static void a_residual_that_is_not_finite_is_refused(void) {
     }
 }
 
-/* The mean must have the bits of a sum in order, even if a double rounds each addition. */
 static void the_mean_is_that_of_the_sum_in_order(void) {
     for (int spread = 0; spread <= 40; spread += 4) {
         for (size_t n = 0; n <= 3000; n = 3 * n + 1) {

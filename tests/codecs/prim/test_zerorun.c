@@ -158,7 +158,7 @@ FED_TEST(joined_pieces_are_one_message) {
 FED_TEST(other_forms_of_a_run_are_refused) {
     assert_fed_ok(fedcodec_zerorun_check((const uint8_t *)"\x05\xff\x79", 3, 16));
     assert_refused("\x05\x79\x79", 3);  /* two single zeros; the right form is f3 */
-    assert_refused("\x05\x79\xff", 16); /* a rest before a full run, which must come first */
+    assert_refused("\x05\x79\xff", 16); /* a full run must come first */
     assert_refused("\x05\xf3\xf3", 5);  /* two runs; the right form is f5 */
     assert_refused("\x05\xf3\x79", 4);  /* a run and a single zero; the right form is f4 */
 }

@@ -19,8 +19,8 @@ FED_TEST(multiples_of_the_scale_arrive_as_they_are) {
     }
 }
 
-/* Send {1, x} in many tensors that differ in a third value. Returns how far the mean of the
- * arriving x is from x, in standard deviations, for levels 1 / s apart. */
+/* Sends 1, x and a third value in many tensors. Returns how far the mean of the arriving x is
+ * from x, in standard deviations. Levels are 1 / s apart. */
 static double deviation(const char *spec, float x, double s) {
     double sum = 0.0, a = fabs((double)x) * s, p = a - floor(a);
     for (int i = 0; i < COUNT; i++) {
@@ -99,7 +99,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f", 1);
     assert_refuses(QSGD, "\x01\x09\x00\x00\x80\x3f\x80", 1); /* bits per level out of range */
     assert_refuses(QSGD, "\x09\x09\x00\x00\x80\x3f\x7f\x80", 1);
-    assert_refuses(QSGD, "\x04\x05\x00\x00\x80\x3f\x70", 1); /* a wrong size of buckets */
+    assert_refuses(QSGD, "\x04\x05\x00\x00\x80\x3f\x70", 1); /* the size of a bucket out of range */
     assert_refuses(QSGD, "\x04\x0e\x00\x00\x80\x3f\x70", 1);
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\xbf\x70", 1); /* a negative scale */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x7f\x70", 1); /* infinity */

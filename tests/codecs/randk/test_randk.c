@@ -46,8 +46,8 @@ FED_TEST(one_value_of_each_stretch_is_sent) {
     }
 }
 
-/* In 20,000 tensors each value of a stretch of ten is sent about 2,000 times, and each value of a
- * stretch of nine about 2,222 times. The standard deviation is 45. */
+/* In 20,000 tensors each value of a stretch of ten is sent about 2,000 times, and each value of
+ * a stretch of nine about 2,222 times. The standard deviation is below 45. */
 FED_TEST(each_value_is_sent_as_often_as_others) {
     static unsigned sent[N];
     fed_rng rng;

@@ -28,8 +28,8 @@ FED_TEST(bytes_are_count_b_mean_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = 2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("sbc:p=0.1", x, 20, dst, sizeof dst), 8);
-    /* 2 positions; Golomb's b, 3; the mean 3; the gaps 2 (bits 0 010) and 14 (bits 10 110); then
-     * ones to the end of the byte */
+    /* The count of positions, 2; Golomb's parameter b, 3; the mean 3; the gaps 2 (bits 0 010)
+     * and 14 (bits 10 110); ones to the end of the byte. */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x40\x40\x2b\x7f", 7);
     assert_int_equal(dst[7], 0x7f);
     assert_true(x[2] == 1.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == -1.0f);
@@ -78,8 +78,7 @@ FED_TEST(a_mean_of_the_largest_floats_is_finite) {
     assert_true(y[0] == -FLT_MAX && x[0] == 0.0f);
 }
 
-/* At the size of LeNet5-Caffe the message, with its head, takes what the paper's formula promises,
- * plus at most one percent. */
+/* A tensor with as many values as LeNet5-Caffe has. */
 FED_TEST(size_is_near_the_papers_formula) {
     enum { N = 431080 };
     float *x = malloc(N * sizeof *x);
@@ -102,15 +101,15 @@ FED_TEST(malformed_messages_are_refused) {
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\x7f", 7, y, 1)); /* position 0, then ones */
     assert_refuses(SBC, "\x02\x00\x00\x00\x80\x3f\x3f", 1);         /* two positions, one value */
     assert_refuses(SBC, "\x81\x00\x00\x00\x00\x80\x3f\x7f", 1);     /* the count 1 in two bytes */
-    assert_refuses(SBC, "\x01\x20\x00\x00\x80\x3f\x7f", 1);         /* b = 32 */
-    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x00\x7f", 1);         /* a mean of 0 */
-    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x80\x7f", 1);         /* a mean of -0 */
-    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x7f\x7f", 1);         /* infinity */
-    assert_refuses(SBC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1);         /* NaN */
-    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);         /* position 1 of 1 */
-    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7e", 1);         /* a zero in the padding */
-    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7f\xff", 1);     /* a whole byte of padding */
-    assert_refuses(SBC, "\x00\xff", 1);                             /* bytes after the message */
+    assert_refuses(SBC, "\x01\x20\x00\x00\x80\x3f\x7f", 1);
+    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x00\x7f", 1);     /* a mean of 0 */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x80\x7f", 1);     /* a mean of -0 */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x7f\x7f", 1);     /* infinity */
+    assert_refuses(SBC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1);     /* NaN */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);     /* position 1 is past the end */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7e", 1);     /* a zero in the padding */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7f\xff", 1); /* a whole byte of padding */
+    assert_refuses(SBC, "\x00\xff", 1);                         /* bytes after the message */
     assert_refuses(SBC, "", 1);
     assert_refuses(SBC, "\x01", 1);
 }

@@ -14,8 +14,8 @@ FED_TEST(bytes_are_count_code_mean_signs_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("stc:p=0.1", x, 20, dst, sizeof dst), 9);
-    /* 2 positions; Golomb's b, 3; the mean 3; the signs (bits 0 and 1), then ones; the gaps 2 (bits
-     * 0 010) and 14 (bits 10 110), then ones */
+    /* The count of positions, 2; Golomb's parameter b, 3; the mean 3; the signs (bits 0 and 1),
+     * then ones; the gaps 2 (bits 0 010) and 14 (bits 10 110), then ones. */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x40\x40\x7f\x2b\x7f", 9);
     assert_true(x[2] == 1.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 1.0f);
 }
@@ -44,7 +44,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(STC, "\x01\x00\x00\x00\xc0\x7f\xff\x7f", 1); /* NaN */
     assert_refuses(STC, "\x01\xe0\x00\x00\x80\x3f\xff\x7f", 1); /* an unknown code of positions */
     assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\x80\x7f", 1); /* zeros in the signs' padding */
-    assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\xff\xbf", 1); /* position 1 of 1 */
+    assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\xff\xbf", 1); /* position 1 is past the end */
     assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f", 1);         /* no signs */
     assert_refuses(STC, "\x00\x00", 1);                         /* bytes after an empty message */
 }

@@ -19,7 +19,7 @@ FED_TEST(the_largest_values_are_always_sent_and_zeros_never) {
 
 enum { COUNT = 20000 };
 
-/* Send {1, x} in many tensors that differ in a third value. Returns the mean of the arriving x. */
+/* Sends 1, x and a third value in many tensors. Returns the mean of the arriving x. */
 static double mean_sent(float x) {
     double sum = 0.0;
     for (int i = 0; i < COUNT; i++) {

@@ -73,7 +73,7 @@ FED_TEST(the_largest_value_is_sent_whatever_s_and_scale) {
     }
 }
 
-/* Fill x with stretches of many, few or no large values, which begin at any place. */
+/* Fill x with stretches of random lengths. Each has many, few or no large values. */
 static void fill_stretches(float *x, size_t n, fed_rng *rng) {
     for (size_t i = 0, end; i < n; i = end) {
         uint32_t rarity = 1u << fed_rng_below(rng, 14);
@@ -86,7 +86,6 @@ static void fill_stretches(float *x, size_t n, fed_rng *rng) {
     }
 }
 
-/* Lengths have every remainder by five, and stretches end at any place. */
 FED_TEST(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say) {
     enum { MOST = 60000 };
     static float x[MOST], e[MOST], y[MOST];
@@ -126,8 +125,7 @@ FED_TEST(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say) {
     }
 }
 
-/* With s = 1, the values of an accepted message encode to the same message, with or without
- * shortened runs. */
+/* With s = 1, the values of an accepted message encode to the same message. */
 FED_TEST(an_accepted_message_is_the_one_of_its_values) {
     fed_rng rng;
     fed_rng_init(&rng, 3, 1, 4);

@@ -32,7 +32,6 @@ FED_TEST(levels_of_0_are_not_sent) {
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-/* If no value is small, the message has the bound's length, less the room for longer gaps. */
 FED_TEST(all_values_take_no_more_than_the_bound) {
     enum { N = 64 };
     static const char *const specs[] = {"threshold", "threshold:t=0.001,values=bfloat16",
@@ -47,7 +46,7 @@ FED_TEST(all_values_take_no_more_than_the_bound) {
         fedcodec codec;
         assert_fed_ok(fedcodec_parse(specs[k], &codec, NULL));
         assert_int_equal(fedcodec_bound(&codec, N), most[k]);
-        assert_int_equal(codec_case_of(specs[k], x, N).len, most[k] - N / 8); /* all gaps are 0 */
+        assert_int_equal(codec_case_of(specs[k], x, N).len, most[k] - N / 8);
     }
 }
 

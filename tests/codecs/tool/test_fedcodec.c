@@ -31,7 +31,7 @@ static int set_up(void **state) {
     for (int i = 0; i < 1000; i++) {
         x[i] = sinf((float)i);
     }
-    write_file(&f, "x.f32", x, sizeof x); /* little-endian, as the machines are that run the test */
+    write_file(&f, "x.f32", x, sizeof x); /* little-endian machines only */
     *state = &f;
     return 0;
 }
@@ -237,8 +237,7 @@ FED_TEST_WITH(compare_takes_any_list_of_specs, fed_program *f) {
     assert_says(f, "},\n  {\"codec\": \"3lc:s=1\"");
     assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
     assert_says(f, "}\n]}\n");
-    assert_runs(f, "compare x.f32 --codecs 3lc:s=1.5,s=1.6", 2,
-                "parameter \"s\" is given twice"); /* s=1.6 belongs to the first spec */
+    assert_runs(f, "compare x.f32 --codecs 3lc:s=1.5,s=1.6", 2, "parameter \"s\" is given twice");
 }
 
 FED_TEST_WITH(compare_takes_an_update_or_one_tensor, fed_program *f) {
@@ -298,7 +297,7 @@ FED_TEST_WITH(a_malformed_message_is_refused_with_its_reason, fed_program *f) {
     write_file(f, "cut.fed", data, len - 1);
     assert_runs(f, "decode cut.fed y", 1,
                 "cut.fed: frame 1: its head is malformed, or its data cut off");
-    data[13] = 0xff; /* a byte of the magnitude, which becomes NaN */
+    data[13] = 0xff; /* makes the magnitude invalid */
     write_file(f, "bad.fed", data, len);
     assert_runs(f, "info bad.fed", 1, "are not a valid 3lc message of 1000 values");
     free(data);

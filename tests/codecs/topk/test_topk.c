@@ -69,7 +69,7 @@ FED_TEST(narrow_values_follow_their_name) {
 FED_TEST(malformed_messages_are_refused) {
 #define ONE "\x00\x00\x80\x3f"
     assert_accepts(9, "\x20" ONE, 3);
-    assert_refuses(9, "\x10" ONE, 3);             /* position 3 of 3 */
+    assert_refuses(9, "\x10" ONE, 3);             /* position 3 is past the end */
     assert_refuses(9, "\x60" ONE, 3);             /* a value missing */
     assert_refuses(9, "\x20" ONE ONE, 3);         /* a value too many */
     assert_refuses(9, "\x20" ONE "\x00", 3);      /* a trailing byte */
@@ -81,10 +81,10 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(9, "\x20" BFLOAT16 "\x80\x3f", 3);
     assert_refuses(9, "\x20" BFLOAT16 "\x80", 3);            /* cut within the value */
     assert_refuses(9, "\x20" BFLOAT16 "\x80\x3f\x00", 3);    /* a trailing byte */
-    assert_refuses(9, "\x20" BFLOAT16, 3);                   /* no value: the next bytes are NaN */
+    assert_refuses(9, "\x20" BFLOAT16, 3);                   /* a position, but no value */
     assert_refuses(9, "\x20" BFLOAT16 "\x00\x80", 3);        /* -0 */
     assert_refuses(9, "\x00" BFLOAT16, 3);                   /* bfloat16, but no position */
-    assert_refuses(9, "\x20\x60\x00\xc0\x7f" ONE, 3);        /* float32 must not be named */
+    assert_refuses(9, "\x20\x60\x00\xc0\x7f" ONE, 3);        /* the default form is named */
     assert_refuses(9, "\x20\x62\x00\xc0\x7f" ONE "\x7e", 3); /* no value has level 127 */
     assert_accepts(9, "\x00", 3);
     assert_refuses(9, "", 3);

@@ -59,7 +59,8 @@ FED_TEST(test_parameters_stand_for_any_number) {
 FED_TEST(test_in_is_what_comes_into_the_innermost_block) {
     fed_arch arch = arch_case_parse("let a = relu | add in; let b = tanh | a | add in; "
                                     "input 9 | dense 9 | b | add in | dense 2");
-    /* The layers are dense 1, tanh 2, relu 3, add 4 = 3 + 2, add 5 = 4 + 1, add 6 = 5 + 0 */
+    /* Layers 1 to 3 are dense, tanh and relu. Layer 4 adds layers 3 and 2, layer 5 adds layers 4
+     * and 1, and layer 6 adds layer 5 and the input (0). */
     static const uint32_t others[] = {2, 1, 0};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(arch.layers[3 + i].inputs, 2);
@@ -170,7 +171,7 @@ FED_TEST(test_32_blocks_are_the_most_and_may_lie_in_each_other) {
     size_t len = strlen(text);
     snprintf(use, sizeof use, "input 9 | b31 | dense 2");
     strcat(text, use);
-    /* Of 32 nested blocks the innermost tensor's name would have more than 63 characters. */
+    /* The name of the innermost tensor would have more than 63 characters. */
     arch_case_refused(text, "expected a shorter name");
     text[len] = '\0';
     strcat(text, "let c = relu; input 9 | c | dense 2");

@@ -34,7 +34,7 @@ FED_TEST(test_initial_weights_fill_their_range_and_biases_are_zero) {
     fed_arch_free(&arch);
 }
 
-/* The bits come from a second implementation; they must be the same in every release. */
+/* The bits must be the same in every release. */
 FED_TEST(test_a_seed_gives_the_same_bits_for_ever) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     float *values = draw(&arch, 1);

@@ -29,8 +29,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Header length as 8 little-endian bytes, a header padded to a multiple of 8, then the values. The
- * offsets count from the first byte behind the header. */
+/* The header's length as 8 little-endian bytes, the header padded to a multiple of 8 bytes, then
+ * the values. Offsets count from the first byte after the header. */
 static const char golden[] = "\x70\x00\x00\x00\x00\x00\x00\x00"
                              "{\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
                              "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}  "
@@ -40,7 +40,7 @@ static const char golden[] = "\x70\x00\x00\x00\x00\x00\x00\x00"
 
 enum {
     GOLDEN_SIZE = sizeof golden
-}; /* with the literal's closing NUL, the last byte of the last value */
+}; /* The literal's closing NUL is the last byte of the last value. */
 
 FED_TEST(test_a_saved_file_has_exactly_these_bytes) {
     fed_error err = {0};

@@ -161,7 +161,7 @@ FED_TEST(test_strings_that_do_not_fit_or_hold_a_nul_are_refused) {
         {5, {4, 'a', 'b', 'c', 'd'}},                                       /* no room */
         {4, {3, 'a', 0, 'c'}},                                              /* a NUL in the text */
         {3, {3, 'a', 'b'}},                                                 /* cut off */
-        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}}, /* a false length */
+        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}}, /* a huge length */
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         fed_reader r;

@@ -72,7 +72,7 @@ FED_TEST(test_below_stays_below_and_favours_nobody) {
         count[side]++;
     }
     for (int i = 0; i < SIDES; i++) {
-        assert_in_range(count[i], 9500, 10500); /* 5.5 standard deviations; the seed is fixed */
+        assert_in_range(count[i], 9500, 10500); /* the seed is fixed */
     }
     assert_int_equal(fed_rng_below(&rng, 1), 0);
     /* A limit just above 2^31: nearly half of all 32-bit numbers are rejected, the worst case. */
@@ -119,7 +119,6 @@ FED_TEST(test_shuffle_permutes_and_repeats_itself) {
 
 FED_TEST(many_at_once_are_the_same_numbers) {
     static const size_t lengths[] = {0, 1, 3, 4, 31, 32, 33, 64, 100, 1000};
-    /* Lengths of whole blocks and of parts, also where the block counter carries. */
     for (unsigned first = 0; first < 12; first++) {
         for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
             uint32_t filled[1000];

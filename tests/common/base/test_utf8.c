@@ -1,4 +1,4 @@
-/* Text from outside: printable characters stay, all other bytes become question marks. */
+/* Text from outside: printable characters stay, and all else becomes question marks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -144,7 +144,7 @@ static void groups_scan_and_find_the_largest(void) {
     assert_fed_ok(fed_gpu_copy(stream, back, sum, sizeof back, FED_GPU_DOWN));
     assert_fed_ok(fed_gpu_sync(stream));
     assert_int_equal(back[0], N * (N - 1) / 2);
-    assert_int_equal(back[1], (768 + 999) * 232 / 2); /* the sum in group 3, after its last value */
+    assert_int_equal(back[1], (768 + 999) * 232 / 2); /* the sum of 768 to 999 */
     fed_gpu_free(gpu, x);
     fed_gpu_free(gpu, sum);
 }

@@ -338,7 +338,7 @@ FED_TEST(test_each_message_is_read_back_and_leaves_what_follows) {
 FED_TEST(test_a_message_cut_anywhere_is_refused_and_changes_nothing) {
     for (size_t i = 0; i < MESSAGES; i++) {
         for (size_t len = 0; len < messages[i].len; len++) {
-            /* A copy of exactly that length, so that a sanitizer finds a read past its end. */
+            /* A copy without spare bytes, so that a sanitizer finds a read past its end. */
             uint8_t *bytes = malloc(len + 1);
             memcpy(bytes, messages[i].golden, len);
             uint8_t *exact = realloc(bytes, len > 0 ? len : 1);
@@ -554,7 +554,7 @@ FED_TEST(test_a_part_must_go_forward) {
     assert_fed_status(read_patched("part", 0, "\x03", 1), FED_OK);          /* patch 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x04", 2), FED_OK);      /* patch 4 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x05", 2), FED_EFORMAT); /* patch 5 to 4 */
-    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK); /* address 3 to 4, in a cache */
+    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK);          /* address 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* address 5 to 4 */
     static const char no_bytes[8] = "";
     assert_fed_status(read_patched("address", 32, no_bytes, 8), FED_EFORMAT);

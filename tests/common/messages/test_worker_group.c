@@ -91,8 +91,7 @@ FED_TEST(test_it_has_its_golden_bytes_and_comes_back_as_it_was) {
     assert_memory_equal(&back, &sample, sizeof back);
 }
 
-/* A message in which a worker names what it computes on has another layout, with another number.
- * Older readers refuse such a message. */
+/* A message that names what workers compute on has another layout. */
 FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
     uint8_t bytes[FED_WORKER_GROUP_BYTES];
     fed_worker_group named = sample, back;

@@ -322,7 +322,7 @@ FED_TEST(a_key_has_one_fingerprint_wherever_it_stands) {
 
 FED_TEST(validity_comes_back_as_it_was_put_in) {
     static const int64_t starts[] = {0,          951782400,              /* 29 February 2000 */
-                                     1709251199, 1800000000, 2524607999, /* end of 2049: UTCTime */
+                                     1709251199, 1800000000, 2524607999, /* end of 2049 */
                                      2524608000, 4107542399 /* 28 February 2100, no leap year */};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         fed_pem cert;
@@ -368,7 +368,7 @@ FED_TEST(a_broken_private_key_is_refused) {
 FED_TEST(serial_numbers_differ_and_are_positive) {
     fed_cert_options options = client_options();
     fed_pem cert, other;
-    for (int i = 0; i < 16; i++) { /* half of all random serial numbers would be negative */
+    for (int i = 0; i < 16; i++) {
         assert_fed_ok_err(issue(csr.text, &options, &cert));
         put("client.pem", &cert);
         assert_shell("openssl x509 -in client.pem -noout -serial");

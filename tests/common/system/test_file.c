@@ -165,7 +165,7 @@ FED_TEST(test_reading_stops_at_the_limit) {
     assert_fed_ok_err(fed_file_read(in_dir("f"), 5, &data, &len, &err));
     assert_int_equal(len, 5);
     free(data);
-    /* A file without an end, whose size stat does not tell. */
+    /* A file without an end. */
     assert_fed_status(fed_file_read("/dev/zero", 100000, &data, &len, &err), FED_ERANGE);
 }
 

@@ -98,7 +98,7 @@ FED_TEST(test_in_the_journal_a_line_has_a_priority_and_no_time) {
     fed_log log = {fed_log_stderr, NULL, FED_LOG_INFO};
     fed_logf(&log, FED_LOG_INFO, "all is well");
     fed_logf(&log, FED_LOG_ERROR, "all is lost");
-    setenv("JOURNAL_STREAM", "1:1", 1); /* the journal's stream of another program */
+    setenv("JOURNAL_STREAM", "1:1", 1); /* another program's stream to the journal */
     fed_logf(&log, FED_LOG_WARN, "who knows");
     unsetenv("JOURNAL_STREAM");
     fflush(stderr);

@@ -42,7 +42,7 @@ static int open_terminal(int *end) {
     return open(ptsname(*end), O_RDWR | O_NOCTTY);
 }
 
-/* Read the output until the last wipe, or until nothing has come for two seconds. */
+/* Read the output until the text `last`, or until nothing has come for two seconds. */
 static size_t read_all(int end, char *seen, size_t cap) {
     static const char last[] = "a wipe, 0 s left\r\033[K";
     struct pollfd ready = {.fd = end, .events = POLLIN};

@@ -32,7 +32,7 @@ FED_TEST(each_part_is_done_once) {
     }
 }
 
-/* Part 0 ends only when part 1 has begun, so the test passes only if two threads run. */
+/* Part 0 waits some seconds for part 1 to begin, which takes two threads. */
 static void meet(void *job, size_t k) {
     atomic_int *begun = job;
     atomic_fetch_add(begun, 1);

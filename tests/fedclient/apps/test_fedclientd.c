@@ -72,7 +72,7 @@ static const struct {
              {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16},
              {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16}};
 
-/** The same training with one device and the coordinator in a few simple lines, to compare with. */
+/** A simple reference for the training with one device. */
 typedef struct plain {
     fed_arch arch;
     fedtrain_net *net;
@@ -328,7 +328,7 @@ FED_TEST_WITH(who_came_too_late_for_a_task_ends_with_it, clientd_world *w) {
     clientd_run(w, args, 0, "the coordinator has no more tasks: this device ends");
 }
 
-/** Shut out the device that the log says has enrolled. */
+/** Revoke the device whose enrolment is in the log. */
 static void revoke(const clientd_world *w) {
     fedserver *server = NULL;
     fedserver_entry entry;

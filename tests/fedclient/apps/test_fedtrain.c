@@ -82,7 +82,7 @@ FED_TEST_WITH(weights_from_elsewhere_are_measured_on_normalised_samples, fed_pro
     char same[8192];
     snprintf(same, sizeof same, "%s", f->out);
     fed_model model = load(f, "c");
-    model.layout.count = 2; /* leaves out the optimizer's state; the file has no metadata either */
+    model.layout.count = 2;
     model.layout.size = 7850;
     char path[512];
     fed_error err = {0};

@@ -183,7 +183,6 @@ FED_TEST(a_message_says_the_values_of_its_shard_and_no_others) {
     }
 }
 
-/* A message that was not counted is added to the residual again, and is in the next message. */
 FED_TEST(what_is_taken_back_is_in_the_residual_again) {
     side s;
     fed_error err = {0};
@@ -200,7 +199,7 @@ FED_TEST(what_is_taken_back_is_in_the_residual_again) {
         assert_true(fabsf(residual[i] - (inside ? s.x[i] : 0)) < 1e-6f);
     }
     guarded_free(&message);
-    message = encode(&s, shard, &len); /* values without a codec are in both messages */
+    message = encode(&s, shard, &len);
     assert_fed_ok_err(
         feddc_coder_decode(s.coder, shard, false, message.data, len, s.y + shard->offset, &err));
     assert_fed_ok_err(feddc_coder_save(s.coder, residual, &err));

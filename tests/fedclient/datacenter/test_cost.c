@@ -160,12 +160,12 @@ FED_TEST(the_equations_of_a_step) {
     assert_near(feddc_cost_bitsgd(&s), 17);
     assert_near(feddc_cost_cdsgd_exchange(&s, 8), 30);
     assert_near(feddc_cost_cdsgd_exchange(&s, 9), 7);
-    assert_near(feddc_cost_cdsgd_at(&s, 8), 30); /* case 3 */
-    assert_near(feddc_cost_cdsgd_at(&s, 9), 10); /* case 1 */
+    assert_near(feddc_cost_cdsgd_at(&s, 8), 30);
+    assert_near(feddc_cost_cdsgd_at(&s, 9), 10);
     assert_near(feddc_cost_cdsgd(&s), (3 * 10 + 30) / 4.0);
     feddc_cost_step slow = s;
     slow.tau = 1;
-    assert_near(feddc_cost_cdsgd_at(&slow, 9), 7); /* case 2 */
+    assert_near(feddc_cost_cdsgd_at(&slow, 9), 7);
     assert_near(feddc_cost_cdsgd(&slow), ((4 - 1) * (2 + 5) + 30) / 4.0);
 }
 
@@ -261,7 +261,7 @@ FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
         snprintf(line, sizeof line, "\n%7u ", p);
         const char *first = strstr(table, line);
         assert_non_null(first);
-        assert_non_null(strstr(first + 1, line)); /* the line is in both tables */
+        assert_non_null(strstr(first + 1, line));
     }
     assert_null(strstr(table, "\n      6 "));
     assert_null(strstr(table, "\n   2048 "));
@@ -269,6 +269,6 @@ FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
      * number for 3lc in a ring. */
     assert_non_null(strstr(table, "\n      2     41.33     13.78     13.78 "));
     assert_non_null(strstr(table, " 0.55         - "));
-    assert_non_null(strstr(table, "\n      2     53.78 ")); /* the time by equation 2 */
+    assert_non_null(strstr(table, "\n      2     53.78 "));
     fed_writer_free(&out);
 }

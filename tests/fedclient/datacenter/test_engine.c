@@ -83,7 +83,7 @@ static void *play(void *arg) {
     return NULL;
 }
 
-/* Exchange two steps and check all sums. Returns the messages that look() counted. */
+/* Exchange two steps and check all sums. Returns the number of messages that look() counted. */
 static uint64_t run(uint32_t size, atomic_bool *looked) {
     member m[RANKS] = {0};
     struct feddc_hub *hub = feddc_hub_new(size);

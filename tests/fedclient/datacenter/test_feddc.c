@@ -21,7 +21,7 @@ typedef struct group {
     bool preset; /* the options give the size of a bucket */
     uint64_t messages;
     uint32_t plain_every; /* interval of uncompressed steps; 0: none */
-    uint32_t late;        /* backup workers; if any, the last rank waits for all others */
+    uint32_t late;        /* number of backup workers */
     pthread_barrier_t through;
     uint32_t missed;       /* steps whose sums came before the last worker began them */
     float *residual[MOST]; /* float32[SIZE] each; only with backup workers */
@@ -164,7 +164,7 @@ static void assert_all_have_the_same_bits(const group *g, uint32_t workers) {
     }
 }
 
-/** Compute the sum in float32 in the order of the ranks, as owners do. */
+/** Compute the sum in float32 in the order of the ranks. */
 static void expect(uint32_t workers, uint32_t step, float *sum) {
     float *grad = malloc(SIZE * sizeof *grad);
     make_gradient(0, step, sum);
@@ -208,7 +208,6 @@ FED_TEST(aggregators_sum_for_the_workers) {
     }
 }
 
-/* When aggregators sum for the workers, buckets are small, except with a lossy codec. */
 FED_TEST(a_codec_that_is_named_float32_has_the_buckets_of_none) {
     static const char *const codecs[] = {NULL, "float32", "float16"};
     uint64_t messages[3];

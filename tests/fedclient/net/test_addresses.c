@@ -67,7 +67,6 @@ FED_TEST_WITH(what_a_failing_server_asks_is_not_asked_of_the_next, fed_device *d
     const char *first = here(device);
     assert_in_range(fed_device_event(device).wait_ms, 200, 400);
     assert_string_not_equal(here(device), first);
-    /* Both addresses have answered that the device must wait. */
     assert_in_range(fed_device_event(device).wait_ms, 30200, 30400);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
@@ -110,7 +109,7 @@ FED_TEST_WITH(pieces_go_on_at_the_next_address, fed_device *device) {
     device->fake.dies_at = UINT64_MAX;
     down(device, there(device));
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
-    const uint64_t questions = 1; /* the device asks how much of the message has arrived */
+    const uint64_t questions = 1;
     assert_int_equal(device->fake.pieces, calm.fake.pieces + questions);
     fed_device_check(device, 0);
     fed_device_close(&calm);

@@ -1,5 +1,5 @@
-/* Slots: a device keeps what it owes to each of several tasks, whichever process dies. Device and
- * coordinator are real; network and power supply are simulated. */
+/* Slots: a device keeps the residual of each of several tasks, whichever process dies. Device
+ * and coordinator are real; network and power supply are simulated. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -17,11 +17,11 @@ enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120 };
 #define TASK(codec, keys)                                                                          \
     "{\"model\": \"input 8 | dense 3\", \"codec_up\": \"" codec "\", \"codec_down\": \"float32\"," \
     " \"small_tensor\": 0, \"cohort\": 1, \"deadline_s\": 60, " keys "}"
-/* The codec sends four of ten values, and keeps the others exactly. */
+/* The codec sends four of ten values exactly. */
 #define SPARSE TASK("topk:p=0.4", "\"rounds\": 3")
 
-/** The device's store: a flash chip that loses power; memory that lends its values and can fail
- * like a chip; or the same with values changed in place. */
+/** The device's store: a flash chip, memory that lends its values, or memory whose values are
+ * changed in place. */
 typedef enum store_kind { CHIP, LENDING, IN_PLACE } store_kind;
 
 typedef struct device {
@@ -175,7 +175,7 @@ static void finish(device *d) {
     fail_msg("the tasks are not over after %d steps", STEPS_MOST);
 }
 
-/** D4 in docs/durability.md: everything trained for the task is acknowledged or owed. */
+/** D4 in docs/durability.md: everything trained for the task is acknowledged or in the residual. */
 static void check_task(device *d, uint64_t task, double tolerance) {
     const fed_layout *layout = &fedserver_rounds_task(&d->c->server->rounds, task)->arch.layout;
     assert_int_equal(layout->size, VALUES);
@@ -309,7 +309,7 @@ static void hide_slot(device *d, hidden kept[3]) {
         assert_fed_ok(store->drop(store->user, keys[k], NULL));
     }
     restart(d, 1);
-    d->durable = 1; /* an older release counts only the trainings of the first slot */
+    d->durable = 1;
 }
 
 static void show_slot(device *d, hidden kept[3]) {
@@ -384,8 +384,7 @@ FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     close_device(&d);
 }
 
-/* The coordinator knows only the device's last task. A new task must take the slot of that task,
- * and must not replace what the device owes to another task. */
+/* The coordinator knows only the device's last task. A new task must take the slot of that task. */
 FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9"));
@@ -394,7 +393,7 @@ FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coord
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
     train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
-    d.client->lists = false; /* as after a 400 of an older coordinator */
+    d.client->lists = false; /* as after an older coordinator's answer 400 */
     train_rounds(&d, 3);
     assert_int_equal(d.order[1], 2);
     assert_int_equal(d.order[2], 2);
@@ -406,7 +405,7 @@ FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coord
     close_device(&d);
 }
 
-/* The device trains for both tasks. For a third it would have to drop what it owes. */
+/* For a third task the device would have to drop a residual. */
 FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 2);
@@ -416,7 +415,7 @@ FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c)
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
         assert_int_not_equal(d.order[d.updates - 1], 3);
     }
-    finish(&d); /* the third task comes when one of the two is over */
+    finish(&d);
     assert_int_equal(d.updates, 7);
     close_device(&d);
 }

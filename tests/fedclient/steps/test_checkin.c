@@ -14,7 +14,7 @@ FED_TEST(a_coordinator_of_the_protocol_before_gets_the_whole_task_done) {
     assert_int_equal(device.fake.updates, 5);
     /* A check-in for each of five rounds, and one at the end; refused ones are not counted. */
     assert_int_equal(device.fake.checkins, 6);
-    assert_int_equal(device.fake.refused, 1); /* the device remembers a refusal */
+    assert_int_equal(device.fake.refused, 1);
     fed_device_check(&device, 1e-6f);
     fed_device_close(&device);
 }

@@ -58,7 +58,7 @@ FED_TEST_WITH(a_coordinator_that_asks_for_the_same_again_waits_longer_each_time,
         const fedclient_event event = fed_device_event(device);
         assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
         waited_ms += event.wait_ms;
-        device->fake.declined.reason[0] = '\0'; /* the fake forgets the reason */
+        device->fake.declined.reason[0] = '\0';
     }
     assert_true(waited_ms > 30000);
 }
@@ -109,7 +109,7 @@ FED_TEST_WITH(training_that_diverges_again_and_again_is_declined, fed_device *de
     assert_non_null(strstr(device->fake.declined.reason, "is the learning rate"));
 }
 
-/* What a callback can meet once, and not the next time. poison: of the trained values. */
+/* Failures of a training that need not happen again. */
 static const struct {
     fed_status answer;
     float poison, loss;
@@ -122,7 +122,7 @@ FED_TEST(a_fault_that_passes_costs_one_training) {
         fed_device_open(&d, "float32", 9);
         d.options.role = k % 2 == 0 ? FED_ROLE_TRAIN : FED_ROLE_EVALUATE;
         fed_device_restart(&d);
-        for (int row = 0; row < 3; row++) { /* a success ends the row of faults */
+        for (int row = 0; row < 3; row++) { /* a success resets the count of faults */
             uint32_t wait_ms = 0;
             for (int again = 0; again < 2; again++) {
                 d.answer = passing[k / 2].answer;

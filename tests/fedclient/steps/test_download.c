@@ -190,7 +190,7 @@ FED_TEST_WITH(rounds_that_go_on_do_not_make_a_slow_device_start_anew, fed_device
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     move_on(device, 5);
     uint64_t before = device->fake.sent_bytes;
-    break_download(device); /* this was a download of version 6 */
+    break_download(device);
     move_on(device, 3);
     device->fake.rounds = 9;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_FINISHED);

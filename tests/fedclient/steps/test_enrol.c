@@ -128,8 +128,8 @@ FED_TEST_WITH(an_answer_that_is_no_certificate_is_refused, world *w) {
     }
 }
 
-/* Faults in an enrolment: none; power in one of two puts, before or after it; the link in one of
- * two requests, before or after it. */
+/* Faults in an enrolment: none; a power failure before or after one of two puts; a link failure
+ * before or after one of two requests. */
 enum { FAULTS = 9 };
 
 static void try_with_fault(world *w, unsigned fault) {
@@ -178,7 +178,7 @@ FED_TEST_WITH(a_device_can_be_enrolled_anew, world *w) {
 
 enum { ROUNDS = 12 };
 
-/** What the coordinator can have against a device. fault STATUS: it answers 403 with the word. */
+/** The ways in which a coordinator refuses a device. word: the reason in an answer 403. */
 static const struct {
     fed_fake_fault fault;
     const char *word;
@@ -188,7 +188,6 @@ static const struct {
                 {FED_FAKE_STATUS, "role"},
                 {FED_FAKE_UNTRUSTED, NULL}}; /* TLS refuses a certificate that has expired */
 
-/** Let the coordinator refuse this device's next request. */
 static void shut_device_out(fed_device *d, size_t how) {
     if (shut_out[how].fault == FED_FAKE_STATUS) {
         fed_fake_refuse(&d->fake, "fake:8444/", 403, shut_out[how].word);
@@ -221,13 +220,12 @@ FED_TEST(a_device_that_is_refused_enrols_anew_and_keeps_what_it_owes) {
         const uint64_t downloads = d.fake.downloads;
         fed_device_finish(&d, 2 * ROUNDS);
         assert_int_equal(d.fake.version, ROUNDS);
-        assert_true(d.fake.downloads - downloads <= ROUNDS); /* deltas: it has kept its model */
+        assert_true(d.fake.downloads - downloads <= ROUNDS);
         fed_device_check(&d, 0);
         fed_device_close(&d);
     }
 }
 
-/* The coordinator counted the update, and the device does not know it. */
 FED_TEST(an_update_on_its_way_is_not_counted_under_a_second_key) {
     fed_device d;
     char name[FED_SHA256_HEX];
@@ -237,7 +235,7 @@ FED_TEST(an_update_on_its_way_is_not_counted_under_a_second_key) {
     fed_device_restart(&d);
     assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
     shut_device_out(&d, 1);
-    d.fake.last_lease = 0; /* the coordinator does not know the new key's lease */
+    d.fake.last_lease = 0;
     const uint64_t updates = d.fake.updates;
     assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_RETRY);
     assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_COUNTED);
@@ -278,7 +276,6 @@ FED_TEST(a_token_is_kept_while_nobody_answers_at_the_front) {
     fed_device_close(&d);
 }
 
-/* Other refusals are no reason to spend a token. */
 FED_TEST(a_proxy_that_forbids_costs_no_token) {
     fed_device d;
     char name[FED_SHA256_HEX];

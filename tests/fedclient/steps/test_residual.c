@@ -1,5 +1,5 @@
-/* The residual that a device owes: it outlasts a change of the codec; the program learns what was
- * counted; with momentum on the device the result is DGC (Deep Gradient Compression). */
+/* A device's residual: it survives a change of the codec, the program is told which values were
+ * counted, and with momentum on the device the result is DGC (Deep Gradient Compression). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -81,7 +81,7 @@ FED_TEST_WITH(what_was_refused_is_not_told, curious *c) {
     count_round(c, sent);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_int_equal(c->told, 1); /* told of the previous round, before the refusal */
+    assert_int_equal(c->told, 1);
     count_round(c, sent);
     assert_int_equal(c->told, 0);
     count_round(c, sent);
@@ -164,7 +164,7 @@ FED_TEST_WITH(what_was_refused_is_owed, curious *c) {
     assert_false(c->owes);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_false(c->owes); /* what the codec left out of a counted update is not owed */
+    assert_false(c->owes);
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_true(c->owes);
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);

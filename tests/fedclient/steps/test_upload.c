@@ -58,8 +58,7 @@ FED_TEST(a_cloned_device_says_so_keeps_all_and_stands_back) {
     fed_device_close(&device);
 }
 
-/* Status 202 asks for the rest of a message, but the fake says that the whole message has arrived.
- * */
+/* The fake asks for the rest of a message (status 202), but says that all of it has arrived. */
 FED_TEST(a_coordinator_that_has_all_and_wants_more_makes_no_sense) {
     fed_device device;
     fed_device_open(&device, "float32", 3);

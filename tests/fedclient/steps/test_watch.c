@@ -201,7 +201,7 @@ FED_TEST_WITH(a_program_that_ends_drops_what_is_half_trained, program *p) {
     fedclient_event event;
     p->runs_until_ms = now_ms + 5 * STEP_MS;
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
-    assert_int_equal(p->device.fake.declines, 0); /* the device will use the same lease again */
+    assert_int_equal(p->device.fake.declines, 0);
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
     p->runs_until_ms = INT64_MAX;
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);

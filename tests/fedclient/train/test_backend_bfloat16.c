@@ -21,7 +21,7 @@ static float float_of(uint32_t bits) {
     return v;
 }
 
-/* Return the bfloat16 number that is nearer to v, by the distances; the even one on a tie. */
+/* Return the bfloat16 number nearest to v; on a tie, the even one. */
 static uint32_t nearest(float v) {
     const uint32_t below = bits_of(v) & 0xffff0000, above = below + 0x10000;
     if (!isfinite(v)) {
@@ -118,7 +118,7 @@ static void compare(const net_case *net, size_t batch, comparison *assert_fits) 
     net_engine_close(&reference);
 }
 
-/* Does the net give whole numbers if its inputs and weights are whole numbers? */
+/* Returns whether the net gives whole numbers for inputs and weights that are whole numbers. */
 static bool keeps_whole_numbers(const fed_arch *arch) {
     bool keeps = arch->words == 0;
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -178,8 +178,7 @@ FED_TEST(test_nets_of_small_whole_numbers_are_exact) {
     assert_in_range(nets, 30, SIZE_MAX);
 }
 
-/* Rounding changes each operand by up to 1 part in 2^9, and more where it decides what a max-pool
- * or a ReLU passes on. */
+/* Rounding changes each operand by up to 1 part in 2^9. */
 static void assert_near(const net_case *net, const char *isa, const float *got, const float *wanted,
                         size_t n) {
     double apart = 0, all = 0;

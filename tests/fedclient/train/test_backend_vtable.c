@@ -289,7 +289,7 @@ static void check_failure(call which, const char *words, bool untouched) {
     assert_null(strstr(err.text, "diverge"));
     assert_int_equal(w.backend.count[BEGIN], w.backend.count[END]);
     take_one_step(&wanted);
-    assert_true(isfinite(w.params[0])); /* the parameters were copied back */
+    assert_true(isfinite(w.params[0]));
     if (untouched) {
         assert_memory_equal(w.params, wanted.params, w.arch.layout.size * sizeof *w.params);
         assert_memory_equal(w.state, wanted.state, w.states * sizeof *w.state);

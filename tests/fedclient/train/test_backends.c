@@ -330,7 +330,6 @@ static void draw_net(sketch *s, uint32_t seed) {
     add_text(s, " | dense %u", up_to(s, 12));
 }
 
-/* Several normalizations of few values, one after the other, amplify rounding errors. */
 FED_TEST(test_random_nets_agree_too) {
     const uint32_t nets = FED_TEST_TRIES(200, 40), on_devices = nets / 10;
     for (uint32_t seed = 0; seed < nets; seed++) {

@@ -99,8 +99,7 @@ static bool go_on(void *user, size_t step, float loss) {
     return step < 2 * STEPS;
 }
 
-/* Train two rounds on the processor and on the device, and compare. Adam divides by the root of a
- * small number, so rounding errors grow. */
+/* Train two rounds on the processor and on the device, and compare. */
 static void check_rule(const char *text, const char *rule) {
     world here, there;
     fed_error err = {0};

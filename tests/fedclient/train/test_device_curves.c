@@ -33,7 +33,6 @@ static void assert_same_curve(const curve_case *c, double first, double last) {
                      k, (double)loss[1][k], (double)loss[0][k], off, allowed);
         }
     }
-    /* The loss must fall. Two constant curves would prove nothing. */
     assert_true(loss[1][c->steps - 1] < 0.8F * loss[1][0]);
     free(params);
 }

@@ -141,7 +141,7 @@ FED_TEST(test_alpha_says_how_unequal_the_mixes_are) {
     }
 }
 
-/* Make 12 groups of 1 to 12 samples; samples go to the groups in turn. */
+/* Give runs of 1 to 12 samples to 12 groups in turn. */
 static void make_groups(uint32_t *group, size_t n) {
     for (size_t i = 0, at = 0; at < n; i++) {
         for (size_t j = 0; j <= i % 12 && at < n; j++) {

@@ -144,7 +144,7 @@ FED_TEST(test_a_round_goes_on_where_the_one_before_ended) {
     close_world(&w);
 }
 
-/* Return the loss of a step's windows, starting with what the net remembers. */
+/* Return the loss of a step's windows, starting from the net's present memory. */
 static float loss_of(world *w, size_t step) {
     float loss = 0, *grad = floats(w->arch.trained);
     fed_error err = {0};
@@ -201,7 +201,6 @@ FED_TEST(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before) {
     close_world(&w);
 }
 
-/* Plain SGD updates only the rows of words in the batch, with the same values as a whole step. */
 static void assert_step_is_the_sum_of_its_parts(const char *model, const char *spec) {
     world w;
     open_world(&w, model, 61);

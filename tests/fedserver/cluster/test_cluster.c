@@ -1,5 +1,5 @@
-/* A leader's limited number of links to followers, over real sockets: who gets one, and which
- * link makes room. */
+/* A leader's limited number of links to followers, over real sockets: which connection gets a
+ * link, and which one is closed for it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_curl.h"
@@ -79,7 +79,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Let both ends of all links work. A link whose end stays silent would be closed. */
 static void turn(world *w) {
     fed_error err = {0};
     cluster_poll(w->leader, true, "", 0, &w->moved);
@@ -112,8 +111,7 @@ static void add_follower(world *w, size_t k) {
     assert_true(cluster_link_up(w->followers[k]));
 }
 
-/* A new follower takes the place of the oldest silent connection. The others stay until they
- * have been silent for too long. */
+/* A new follower takes the place of the oldest silent connection. */
 FED_TEST_WITH(silent_strangers_keep_no_follower_out, world *w) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         w->strangers[k] = dial(w);

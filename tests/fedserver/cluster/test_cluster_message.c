@@ -56,7 +56,7 @@ static void pass_through(const fedserver_request *request, const char *known) {
     char back[20];
     fed_writer_growing(&w);
     cluster_request_write(&w, request, known);
-    char *text = malloc(w.len); /* a request's texts take at most its length */
+    char *text = malloc(w.len);
     assert_non_null(text);
     assert_fed_ok(cluster_request_read(w.data, w.len, text, w.len, &read, back));
     assert_same_request(request, &read);

@@ -46,7 +46,7 @@ FED_TEST(run_says_that_it_serves_lives_and_ends) {
     fed_error err = {0};
     assert_fed_ok_err(sim_coordinator_prepare(&c, &options, 1, token, &err));
     assert_fed_ok_err(sim_coordinator_start(&c, &err));
-    assert_next(fd, "READY=1"); /* exactly once: the front's process sends nothing */
+    assert_next(fd, "READY=1");
     for (int k = 0; k < 5; k++) {
         assert_next(fd, "WATCHDOG=1");
     }

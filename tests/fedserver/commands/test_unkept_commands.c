@@ -45,7 +45,7 @@ static void prepare(world *w) {
     must_run(w, "page", "--bearer");
     must_run(w, "token", "");
     must_run(w, "tokens", "");
-    const char *unused = strstr(w->out, "  unused"); /* after an ID of 12 digits */
+    const char *unused = strstr(w->out, "  unused");
     assert_true(unused != NULL && unused - w->out >= 12);
     snprintf(w->token, sizeof w->token, "%.12s", unused - 12);
 }

@@ -1,4 +1,5 @@
-/* An edge aggregator, started as a person starts it. Its upstream answers nonsense for a while. */
+/* An edge aggregator, run as a process. For a while the upstream coordinator's answers are
+ * nonsense. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,9 +19,9 @@
 typedef struct world {
     char directory[256], home[300], log[300], url[64];
     fed_coordinator upstream;
-    char token[FEDSERVER_TOKEN]; /* enrols the edge aggregator upstream */
+    char token[FEDSERVER_TOKEN]; /* for the edge aggregator's enrolment upstream */
     uint16_t front, devices;     /* the edge aggregator's ports */
-    fed_pem ca;                  /* the edge aggregator's own */
+    fed_pem ca;                  /* the edge aggregator's CA */
     fed_identity device;         /* one of the edge aggregator's devices */
     pid_t pid;
 } world;
@@ -106,7 +107,6 @@ static void wait_for(const world *w, const char *words) {
     }
 }
 
-/* A device of the edge aggregator checks in. Without a device, nothing is asked upstream. */
 static void check_in(const world *w) {
     uint8_t body[128];
     fed_writer m;
@@ -119,7 +119,6 @@ static void check_in(const world *w) {
     fed_curl_close(curl);
 }
 
-/* The metric that counts the steps upstream that have failed in a row. */
 static unsigned failures(const world *w) {
     static const char name[] = "\nfed_upstream_failures ";
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front, "/metrics");
@@ -148,7 +147,7 @@ static const char nonsense[] = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nnons
 /* An assignment: wait for 1,000 ms, because there is no task; no capabilities. */
 static const char idle[] = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n\0\0\xe8\3\0\0\0\0\0";
 
-/* Start a server that gives this answer at this port of upstream, with upstream's certificate. */
+/* Start a server with this answer at this port, with the upstream coordinator's certificate. */
 static void answer_with(const world *w, uint16_t port, const char *text, size_t size,
                         fed_tls *other) {
     const fed_step script[] = {{FED_RECEIVE, NULL, 0},

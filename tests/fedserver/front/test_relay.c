@@ -1,5 +1,4 @@
-/* The relay, which carries questions from a front to the process of the rounds. Each step is
- * tested without threads or ticks. */
+/* The relay, which carries questions from a front to the process of the rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* memfd_create */
 #include "fed_test.h"
@@ -283,8 +282,6 @@ static void a_failure_of_whoever_answers_is_the_rounds_too(void **state) {
     assert_fed_says(err, "the store is gone");
 }
 
-/* The process of the rounds learns of a question only by the descriptor, because its next tick may
- * be seconds away. So the descriptor must be watched again after an answer. */
 static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
     const world *w = *state;
     const fedserver_response response = {.status = 200, .body = blob_of("far")};
@@ -294,7 +291,6 @@ static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
         const int64_t now_ms = 1000 + k * 20;
         assert_true(fedserver_relay_next(w->rounds, &question));
         assert_string_equal(question.path, k % 2 == 0 ? "/a" : "/b");
-        /* The next question has to wait, so it does not wake the process of the rounds. */
         assert_true(ask(w->front, k % 2 == 0 ? "/b" : "/a", now_ms + 20, now_ms + 20).hold);
         assert_false(readable(w->rounds, 0));
         fedserver_question other;
@@ -346,7 +342,7 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     fedserver_relay_give(w->rounds, &second, &response);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_receive(other), 1);
-    fedserver_relay_close(other); /* the answer to the question of a closed front reaches nobody */
+    fedserver_relay_close(other);
     fedserver_relay_give(w->rounds, &second, &response);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_give(w->rounds, &first, &response);
@@ -525,7 +521,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(file, "body", 4), 4);
     assert_true(ask(w->front, "/b", 900, 900).hold);
-    assert_true(ask(w->front, "/c", 900, 900).hold); /* all slots are taken, so /d is ignored */
+    assert_true(ask(w->front, "/c", 900, 900).hold);
     for (size_t k = 0; k <= sizeof wrong / sizeof wrong[0]; k++) {
         const bool good = k == sizeof wrong / sizeof wrong[0];
         const int64_t now_ms = 1000 + (int64_t)k * 100;

@@ -30,7 +30,7 @@ static void assert_not_answered(CURL *curl, int ms) {
     assert_string_equal(heard, "");
 }
 
-/* Let the coordinator stop in the tick after a batch's requests, before the commit. */
+/* stop: whether the tick before a batch's commit waits. */
 static void stop_in_the_tick(world *w, bool stop) {
     atomic_store(&w->server.tick_waits, stop);
 }
@@ -53,7 +53,7 @@ static void test_a_promise_leaves_after_the_commit(void **state) {
     assert_not_answered(curl, NOT_YET_MS);
     stop_in_the_tick(w, false);
     assert_answered(curl, "/promise?");
-    ask(curl, "/echo"); /* /promise wrote to the store; the next batch must begin without a write */
+    ask(curl, "/echo"); /* a new batch, in which nothing is written */
     assert_answered(curl, "/echo?");
     curl_easy_cleanup(curl);
 }
@@ -81,7 +81,7 @@ static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const
     ask(curls[0], "/first");
     assert_answered(curls[0], "/first?");
     ask(curls[1], second);
-    await_delivery(curls[1]); /* the server reads the requests in the order of their arrival */
+    await_delivery(curls[1]);
     ask(curls[2], third);
     await_delivery(curls[2]);
 }

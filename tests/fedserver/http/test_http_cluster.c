@@ -28,7 +28,6 @@ FED_TEST(each_address_has_a_budget_of_links_and_all_have_one) {
     http_peers peers = {.oldest = NULL};
     http_peers_open(&peers, 1, 0); /* 1: requests per second of a device */
     assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 1) >= 2000);
-    /* All addresses together may make 4,000 handshakes. */
     assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 2) >= 1500);
     const http_address third = address(3);
     (void)handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 3);
@@ -36,8 +35,7 @@ FED_TEST(each_address_has_a_budget_of_links_and_all_have_one) {
     http_peers_free(&peers);
 }
 
-/* With an empty budget the connection is closed at once. Otherwise the server would wait for
- * the handshake. */
+/* With an empty budget the connection is closed at once. */
 FED_TEST(who_connects_for_a_link_pays_from_that_budget) {
     http h = {.server = NULL};
     fed_error err = {0};

@@ -173,7 +173,7 @@ static void large_bodies_pass_in_both_directions(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* The limit keeps a device from using all memory for bodies by announcing a huge body. */
+/* Without this limit, a device could use all memory by announcing a huge body. */
 static void a_follower_knows_how_large_an_update_may_be(void **state) {
     pair *p = *state;
     char answer[2000];
@@ -298,8 +298,7 @@ static void when_the_leader_goes_its_follower_answers_what_was_held(void **state
     wait_for(&p->leader->server.waiting, 2);
     finish(p->leader);
     p->leader_runs = false;
-    assert_int_equal(atomic_load(&p->leader->server.let_go),
-                     1); /* the leader gives the lead up at once */
+    assert_int_equal(atomic_load(&p->leader->server.let_go), 1);
     end_asking(&update, 503, "no coordinator leads");
     atomic_store(&p->follower->server.released, true);
     atomic_store(&p->follower->server.follows, false);

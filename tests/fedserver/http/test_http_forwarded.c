@@ -91,7 +91,6 @@ FED_TEST_WITH(a_body_is_counted_until_its_request_is_over, hall *l) {
     assert_int_equal(l->http.bodies, 0);
 }
 
-/* The leader checks its own limits even if the follower did not. */
 FED_TEST_WITH(a_body_that_is_too_large_is_refused_and_the_link_goes_on, hall *l) {
     http_exchange *x = ask(l, FEDSERVER_DEVICES, "/small", SMALL + 1);
     assert_non_null(x);

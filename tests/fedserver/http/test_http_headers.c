@@ -77,8 +77,7 @@ static void test_only_what_never_changes_may_be_kept(void **state) {
     }
 }
 
-/* A GET that is answered 401 does not count as a failed trial, unlike a POST. So an enrolment from
- * the same address is still allowed. */
+/* A GET that is answered 401 does not count as a failed trial, unlike a POST. */
 static void test_looking_at_the_page_costs_no_trials(void **state) {
     world *w = *state;
     for (int k = 0; k < 30; k++) {

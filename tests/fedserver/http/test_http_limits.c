@@ -48,7 +48,7 @@ static void requests_are_let_in_at_their_rate_and_a_burst_before(void **state) {
     for (int64_t now_ms = 0; now_ms < 10000; now_ms += 10) { /* 100 requests a second */
         taken += ask(limits, peer, 0, false, now_ms) == 0;
     }
-    assert_true(taken >= 119 && taken <= 121); /* 20 at once and 10 a second: 119 or so */
+    assert_true(taken >= 119 && taken <= 121); /* 20 at once, then 10 a second */
 }
 
 static void a_body_of_any_size_gets_in_and_is_paid_for_by_waiting(void **state) {
@@ -97,7 +97,7 @@ static void too_many_connections_or_uploads_have_to_wait(void **state) {
     assert_int_equal(ask(limits, peer, 0, false, 0), 0);
 }
 
-/* When the clock goes backwards, a bucket is neither filled nor emptied. */
+/* A clock that goes backwards does not fill a bucket. */
 static void time_may_stand_still(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 5000);
@@ -121,8 +121,7 @@ static void the_table_forgets_who_is_idle_and_nobody_else(void **state) {
     assert_ptr_equal(enter(limits, UINT32_MAX, 200000), debtor);
 }
 
-/* A peer is kept as long as one of its buckets is not full, or it has a connection. No time
- * passes here. */
+/* A peer is kept as long as one of its buckets is not full, or it has a connection. */
 static void the_table_keeps_who_owes_anything(void **state) {
     enum { REQUEST, BYTES, FAILURE, CONNECTION, DEBTS, OTHERS = 1000 };
     http_limits *limits = *state;
@@ -189,7 +188,7 @@ static void the_usual_limits_are_those_of_the_document(void **state) {
     assert_true(address.rules.connections == UINT32_MAX && address.rules.uploads == 4);
     assert_true(all.rules.requests_per_s == 25600 && all.rules.requests_burst == 25600);
     assert_int_equal(all.rules.uploads, 256);
-    for (int tickets = 0; tickets < 2; tickets++) { /* resuming costs half as much */
+    for (int tickets = 0; tickets < 2; tickets++) {
         http_limits_handshakes(0, tickets == 1, &hello[tickets], &hello_of_all[tickets]);
         const double rate = tickets == 1 ? 200 : 100;
         assert_true(hello[tickets].rules.requests_per_s == rate * 2);

@@ -323,9 +323,8 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
 
-/* End the connection in the middle of a TLS record or between two records. Only the sending half is
- * closed. A reset could overtake what was sent, and libmicrohttpd 1.0 discards what it reads
- * together with a reset. */
+/* End the connection in the middle of a TLS record or between two records. Only the sending half
+ * is closed, because a reset could overtake what was sent. */
 static void break_line(CURL *curl, bool in_record) {
     static const char start[] = "\x17\x03\x03\x40\x11 and so on";
     curl_socket_t fd;
@@ -451,7 +450,6 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     wait_for(&w->server.waiting, 1);
     const int before = atomic_load(&w->server.let_go);
     finish(w);
-    /* the stop has given up the lead */
     assert_int_equal(atomic_load(&w->server.let_go), before + 1);
     char heard[2048];
     fed_curl_receive(curl, "}", heard, sizeof heard);
@@ -523,8 +521,6 @@ static void test_uploads_that_have_ended_are_in_nobodys_way(void **state) {
     finish(w);
 }
 
-/* A body that is announced but refused must cost nothing. Otherwise one large number could
- * exclude a device for hours. */
 static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     world *w = *state;
     CURL *bad = raw(w, &w->device, w->devices_port);

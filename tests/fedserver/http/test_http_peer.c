@@ -1,5 +1,5 @@
-/* Peers of the HTTPS adapter: what each has under way, what it has paid for, and how long it
- * may be silent. The test sets the clock. */
+/* Peers of the HTTPS adapter: their limits, and how long a connection may be silent. The test
+ * sets the clock. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -107,7 +107,6 @@ static void a_device_has_four_uploads_at_a_time_on_all_its_connections(void **st
     http_peer_free(other);
 }
 
-/* Here no device exceeds its own limit. */
 static void all_devices_together_have_256_uploads_at_a_time(void **state) {
     world *w = *state;
     http_peer *device[UPLOADS_OF_ALL + 1];
@@ -239,7 +238,6 @@ static void each_kind_of_handshake_has_a_budget_for_an_address_and_for_all(void 
     clock_ms += 1000;
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 1), 200);
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 2), 200);
-    /* In a second the budget of all addresses together grows by 500. */
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 3), 100);
     for (size_t kind = 0; kind < HTTP_HANDSHAKES; kind++) {
         assert_int_equal(w->peers.handshakes_of_all[kind].count, 0);
@@ -337,8 +335,8 @@ static void hang_up(line *l) {
     http_peer_free(l->peer);
 }
 
-/* Three connections: one owes a request since it connected, one has sent a request's head, and
- * one owes the next request since its last answer. */
+/* One connection has sent nothing, one has sent a request's head, and one has sent nothing since
+ * its last answer. */
 static void who_owes_a_head_for_thirty_seconds_is_cut_off(void **state) {
     enum { ANSWERED, SILENT, SPOKE, LATE, LINES };
     world *w = *state;

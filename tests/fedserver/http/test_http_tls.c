@@ -85,9 +85,8 @@ static void test_a_self_signed_certificate_is_shut_out(void **state) {
     assert_shut_out(w, &self);
 }
 
-/* Make a request of a device whose certificate expires at *until, and get the answer before that
- * time. A busy machine may be too slow for a short life, so each further try takes a longer
- * life. */
+/* Make a request with a certificate that expires at *until, and get the answer before that time.
+ * On a busy machine further tries use certificates of longer life. */
 static CURL *answered_in_time(world *w, fed_identity *brief, CURLSH **sessions, int64_t *until) {
     enum { MOST_S = 64 };
     for (int64_t life_s = 2; life_s <= MOST_S; life_s *= 2) {
@@ -123,7 +122,7 @@ static void test_a_certificate_expires_under_a_living_connection(void **state) {
     fed_reply r = fed_curl_ask(curl); /* on the same connection as before */
     assert_header(&r, "Connection: close");
     fed_reply_assert(&r, 403, "certificate has expired");
-    r = fed_curl_ask(curl); /* new connection, resumed session: verifies no certificate */
+    r = fed_curl_ask(curl); /* a resumed session, in which no certificate is verified */
     fed_reply_assert(&r, 403, "certificate has expired");
     curl_easy_cleanup(curl);
     curl_share_cleanup(sessions);
@@ -280,7 +279,7 @@ static void test_certificates_that_make_no_sense_are_not_taken(void **state) {
     finish(w);
 }
 
-/* Is a session of one server resumed at a second server that was started with the same files? */
+/* Returns whether a session of one server is resumed at a second server with the same files. */
 static bool resumes_elsewhere(world *w, gnutls_datum_t *session) {
     start(w);
     const bool resumed = fed_tls_visit(w->devices_port, &w->device, session);
@@ -574,8 +573,8 @@ static void test_a_body_in_odd_segments_arrives_whole(void **state) {
     free(body);
 }
 
-/* The peer sends a request and TLS's close_notify in one segment, with or without closing its
- * socket. */
+/* The peer sends a request and close_notify with one send. The second time it then shuts down
+ * its sending side. */
 static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
     world *w = *state;
     fed_sealer s;

@@ -53,7 +53,7 @@ static const char *renew(coordinator *c, const fed_pem *key) {
     return certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text));
 }
 
-/* The signature has a changed byte, so it is wrong or can't even be parsed. */
+/* A changed byte makes the signature wrong or unreadable. */
 static void assert_spoilt(const char *said) {
     assert_true(strncmp(said, "403", 3) == 0 || strncmp(said, "400", 3) == 0);
 }
@@ -269,7 +269,6 @@ static void a_renewed_device_stays_the_same_one(void **state) {
     assert_int_equal(coordinator_enrolled(c), 1);
 }
 
-/* The time is past the end of the old certificate. */
 static void a_renewal_counts_at_once_and_after_a_restart(void **state) {
     coordinator *c = *state;
     const test_device d = coordinator_enrol(c), other = coordinator_enrol(c);

@@ -152,8 +152,7 @@ static void keys_are_for_the_owner_only(void **state) {
     }
 }
 
-/* Is this a file that a backup leaves out? Such a file belongs to a process or to this test, or the
- * store copies it in its own way. */
+/* Returns whether a backup does not copy this file as it is. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {".",          "..",          "backup",   "copy",
                                         "front.sock", "server.lock", "task.json"};

@@ -56,7 +56,7 @@ static void a_coordinator_is_sound_at_every_stage(void **state) {
     assert_fed_ok_err(fedserver_begin(w->home.server, &err));
     three_rounds_and_a_half(w);
     expect_sound(w);
-    fedserver_close(w->home.server); /* after a check the test has no open coordinator */
+    fedserver_close(w->home.server);
     assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &w->home.server, &err));
     assert_fed_ok_err(fedserver_begin(w->home.server, &err));
     upload(w, &w->home, 2);

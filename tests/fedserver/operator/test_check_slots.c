@@ -22,7 +22,8 @@ static void report(coordinator *c, const test_device *d, uint64_t task, uint64_t
 #define TASK(keys)                                                                                 \
     "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"deadline_s\": 100, " keys "}"
 
-/* The device's row has its lease of the task that is over. The other task's round is still open. */
+/* The device's row names its lease of the task that is over. The other task's round is still
+ * open. */
 static void a_device_may_report_last_to_a_task_that_is_over(void **state) {
     coordinator *c = *state;
     coordinator_task(c, TASK("\"rounds\": 1, \"cohort\": 1"));

@@ -142,7 +142,7 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     assert_int_equal(strncmp(got, "cuda:0 'H?xxx", 13), 0);
     c->computes_on = "opencl:0 pthread-Xeon";
     (void)device_ask_work(c, &d);
-    c->computes_on = NULL; /* only a check-in without the field changes the device's row */
+    c->computes_on = NULL;
     assert_int_equal(coordinator_status(c, &d, "POST", "/v1/update", "", "x", 1), 400);
     assert_string_equal(row_of(c, &d)->computes_on, "opencl:0 pthread-Xeon");
     answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);

@@ -151,7 +151,7 @@ static void a_claim_that_the_edge_lowers_weighs_as_little_upstream(void **state)
     open_edge(w);
     assign(w, 0, 0);
     turn(w);
-    train(w, 0, 1, 4000000000U); /* this weight equals that of the other two devices together */
+    train(w, 0, 1, 4000000000U);
     train(w, 1, 2, 10);
     train(w, 2, 4, 10);
     assert_true(turn(w));
@@ -190,14 +190,14 @@ static void an_edge_that_got_more_slots_counts_all_of_them_after_a_crash(void **
     open_edge(w);
     assign(w, 0, 100);
     turn(w);
-    turn(w); /* the batch commits that the task runs */
+    turn(w);
     w->rules = (fedserver_edge_rules){.cohort = 3, .goal = 3};
     crash(w);
     turn(w);
     for (int k = 0; k < 3; k++) {
         assert_int_equal(work_of(w, k).action, FED_ACTION_TRAIN);
     }
-    assert_false(turn(w)); /* the batch commits the leases */
+    assert_false(turn(w));
     crash(w);
     turn(w);
     const fedserver_training *t = fedserver_rounds_front(&w->home.server->rounds);
@@ -235,8 +235,6 @@ static void a_change_that_nobody_took_up_is_the_same_again(void **state) {
     assert_true(turn(w));
     for (int k = 0; k < 3; k++) {
         crash(w);
-        /* In the last turn the upstream coordinator has version 1, made without this edge
-         * aggregator. */
         assign(w, k > 1 ? 1 : 0, 50);
         assert_true(turn(w));
         assert_values(w->values, 2.5f, 0);
@@ -321,7 +319,7 @@ static void a_round_that_missed_its_version_goes_up_with_the_next(void **state) 
     assign(w, 0, 0);
     turn(w);
     train(w, 0, 1, 10);
-    assign(w, 1, 50); /* no change was handed over, so the number is the same */
+    assign(w, 1, 50);
     assert_true(turn(w));
     assert_values(w->values, 1, 0);
 }

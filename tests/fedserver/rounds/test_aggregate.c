@@ -113,8 +113,7 @@ FED_TEST_WITH(clearing_starts_from_nothing, fixture *f) {
     assert_true(mean[0] == 3.0f && mean[2] == 3.0f);
 }
 
-/* The largest number of samples that a device can claim, with the weight of an update for the
- * newest model, which is the largest weight. */
+/* The largest number of samples and the largest weight. */
 FED_TEST_WITH(no_number_of_samples_is_too_large_for_the_sum, fixture *f) {
     enum { MANY = 200 };
     static float x[MANY][SIZE];

@@ -227,7 +227,6 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(device_upload(c, &d[0], &again, ones, 1, NULL), 200);
 }
 
-/* A narrower sum would have room for only 140 updates of 60,000 samples with full weight. */
 static void a_round_of_large_devices_is_reached(void **state) {
     coordinator *c = *state;
     enum { DEVICES = 4, GOAL = 200 };
@@ -322,7 +321,7 @@ static void leases_that_are_over_take_no_slot_after_a_restart(void **state) {
     }
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_int_equal(round_of(c)->leased, 3); /* five leases without an update are stored */
+    assert_int_equal(round_of(c)->leased, 3);
     coordinator_wait(c, 0);
     assert_int_equal(round_of(c)->leased, 2);
     assert_int_equal(device_upload(c, &d[4], &work, ones, 1, NULL), 200);

@@ -23,7 +23,7 @@ enum { PARAMETERS = 6 };
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 static const float some[PARAMETERS] = {0.5f, -2, 3, 0.25f, -1, 4};
 
-static fedserver_store_choice real; /* the store that the coordinator's directory names */
+static fedserver_store_choice real; /* the coordinator's store */
 static fedserver_store gated; /* the same store; while `shut`, a blob's write waits at `gate` */
 static sem_t gate;
 static atomic_bool shut, fails;
@@ -292,7 +292,7 @@ static void rounds_of_two_tasks_close_at_once(void **state) {
     open_gate();
     sem_post(&gate);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_PAUSE, &err));
-    coordinator_commit(c); /* this ends the thread of task 1 */
+    coordinator_commit(c);
     assert_int_equal(c->server->rounds.task_count, 1);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_RESUME, &err));
     do {
@@ -406,7 +406,7 @@ static void rows_name_files_that_their_closing_has_committed(void **state) {
         atomic_store(&kept, 0);
         finish_closing(c);
         assert_int_equal(rows_checked - before, 5);
-        assert_int_equal(atomic_load(&kept), round == 1 ? 5 : 4); /* version 1 was written before */
+        assert_int_equal(atomic_load(&kept), round == 1 ? 5 : 4);
     }
     expect_sound(c);
 }
@@ -444,8 +444,7 @@ static uint64_t finish_second_round(coordinator *c, const test_device *d) {
     return training_of(c)->versions.digest;
 }
 
-/* Return the digest if no thread makes the versions. The same updates must count in the same
- * rounds. */
+/* Returns the digest of a run in which no thread makes the versions. */
 static uint64_t reference(void) {
     coordinator c;
     test_device d[3];
@@ -555,7 +554,7 @@ static void another_way_to_close_is_taken_up_after_a_restart(void **state) {
     report_while_it_closes(c, d, work);
     atomic_store(&fails, true);
     open_gate();
-    reopen(c, 0); /* as an older release, or a program without threads, would do */
+    reopen(c, 0);
     coordinator_wait(c, 0);
     assert_int_equal(finish_second_round(c, &d[0]), reference());
 }

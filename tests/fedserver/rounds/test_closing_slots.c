@@ -110,8 +110,7 @@ static void step(coordinator *c, crowd *all, fed_rng *rng) {
     }
 }
 
-/* S10 in docs/durability.md: each taken slot belongs to a device. A closing synchronous round
- * has no slots. */
+/* S10 in docs/durability.md: each taken slot belongs to a device. */
 static void check_slots(const coordinator *c, const fedserver_training *t) {
     const bool flows = t->task.rules.staleness > 0;
     uint32_t taken = flows ? 0 : t->round.received;

@@ -36,8 +36,7 @@ static fedserver_cohort drawn(const crowd *c, fedserver_selection selection, uin
     return cohort;
 }
 
-/* All devices ask repeatedly in the same order until the slots are taken. Asking first is an
- * advantage only when more devices are admitted than there are slots. */
+/* All devices ask repeatedly in the same order until the slots are taken. */
 static void play(crowd *c, fedserver_selection selection, uint32_t round) {
     fedserver_cohort cohort = drawn(c, selection, round);
     bool has[DEVICES] = {false};

@@ -1,5 +1,4 @@
-/* The word that describes a device's state, by its row and the time: without a running task,
- * and in a task. */
+/* The word for a device's state, without a running task and in a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

@@ -16,7 +16,6 @@ FED_TEST(a_device_without_a_mark_has_none) {
     assert_int_equal(fedserver_marks_get(&marks, 5, -7), -7);
 }
 
-/* Compare with a simple array, for updates in any order and with repetitions. */
 FED_TEST(each_device_keeps_its_newest_value) {
     enum { DEVICES = 200, STEPS = 2000 };
     int64_t plain[DEVICES] = {0};

@@ -48,7 +48,7 @@ static void tasks_run_side_by_side_and_share_new_devices(void **state) {
         const test_device d = coordinator_enrol(c);
         got[device_ask_work(c, &d).task.id]++;
     }
-    for (uint64_t id = 1; id <= 3; id++) { /* the task that was served least recently comes first */
+    for (uint64_t id = 1; id <= 3; id++) {
         assert_true(runs(c, id));
         assert_int_equal(got[id], 4);
     }
@@ -276,8 +276,7 @@ static void a_task_that_does_not_run_makes_room(void **state) {
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_PAUSE, &err));
     coordinator_wait(c, 1);
-    /* Both models may be replaced. The model of the finished task goes first, whichever task was
-     * trained last. */
+    /* Of models that may be replaced, that of a finished task goes first. */
     assert_int_equal(say(c, &a, 2, 3, 2).replaces, 3);
     assert_int_equal(say(c, &a, 2, 2, 3).replaces, 3);
     assert_int_equal(say(c, &a, 1, 2, 0).replaces, 2);

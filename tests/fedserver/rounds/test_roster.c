@@ -158,7 +158,6 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
     }
     const int64_t seen_ms = c->now_ms;
     for (size_t k = 0; k < CROWD; k++) {
-        /* The row is written at once, so that a device that is there does not look absent. */
         assert_int_equal(stored_seen_ms(c, &d[k]), seen_ms);
     }
     coordinator_wait(c, 30000);
@@ -168,8 +167,7 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
     coordinator_wait(c, 1000);
     assert_int_equal(stored_seen_ms(c, &d[0]), seen_ms);
     assert_int_equal(stored_seen_ms(c, &d[1]), seen_ms + 30000);
-    c->now_ms =
-        seen_ms + FEDSERVER_PACE_LATELY_MS; /* without a tick, which writes after a minute */
+    c->now_ms = seen_ms + FEDSERVER_PACE_LATELY_MS;
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
     assert_int_equal(device_ask_work(c, &d[1]).action, FED_ACTION_WAIT);
     assert_int_equal(stored_seen_ms(c, &d[0]), c->now_ms);

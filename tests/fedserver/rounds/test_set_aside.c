@@ -9,7 +9,7 @@
 #include "coordinator_fixture.h"
 #include "fed_operator.h"
 
-/* 262,145 values and more, so the store keeps the model in a file. */
+/* The model has so many values that the store keeps them in a file. */
 #define LARGE                                                                                      \
     "{\"model\": \"input 784 | dense 336\", \"codec_up\": \"float32\", \"rounds\": 1, "            \
     "\"cohort\": 1}"

@@ -35,7 +35,7 @@ static fedserver *person(const coordinator *c) {
     return other;
 }
 
-/* Do a person's command. The coordinator then notices it, as before each batch. */
+/* Run a person's command, which the coordinator notices at its next batch. */
 static fed_status do_to(coordinator *c, uint64_t id, fedserver_task_deed deed, fed_error *err) {
     coordinator_commit(c);
     fedserver *other = person(c);

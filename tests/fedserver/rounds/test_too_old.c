@@ -1,4 +1,5 @@
-/* A task whose assignment is longer than older devices read: they are declined, others train it. */
+/* A task whose assignment is too long for devices of older releases, so only other devices train
+ * it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arch_case.h"
 #include "coordinator_fixture.h"
@@ -105,8 +106,6 @@ FED_TEST_WITH(an_older_evaluator_does_not_get_it_either, coordinator *c) {
     assert_int_equal(device_say(c, &d, &says).action, FED_ACTION_EVALUATE);
 }
 
-/* An older program continues with a newer program's state. The coordinator must not answer the
- * older program with the task. */
 FED_TEST_WITH(the_end_of_the_task_is_not_told_to_who_cannot_read_it, coordinator *c) {
     const test_device d = coordinator_enrol(c);
     fed_checkin holds = of_today;

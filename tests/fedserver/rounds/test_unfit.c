@@ -79,7 +79,7 @@ FED_TEST_WITH(an_update_that_counts_ends_the_row, coordinator *c) {
         refuse(c, &d);
     }
     assert_int_equal(device_say(c, &d, &asks).action, FED_ACTION_TRAIN);
-    assert_int_equal(lines, 2); /* one line for each row of refusals */
+    assert_int_equal(lines, 2);
 }
 
 int main(void) {

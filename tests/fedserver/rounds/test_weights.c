@@ -1,4 +1,4 @@
-/* The weights of updates: as claimed where that is fair, and the same in any order. */
+/* The weights of a round's updates: the limits for one device, and the same bits in any order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -33,7 +33,6 @@ FED_TEST(fair_claims_count_as_they_are) {
         assert_true(c[k].share == c[k].weight && c[k].count == c[k].weight);
     }
     assert_true(s.heaviest == 1 && s.heaviest_share == 6.0 / 13);
-    /* Device 1 has 12 of 25 of weight times norm, although device 3 has the largest norm. */
     assert_true(s.furthest == 1 && s.furthest_norm == 2);
     assert_false(s.heaviest_lowered || s.furthest_lowered);
 }
@@ -88,7 +87,6 @@ FED_TEST(a_devices_updates_are_taken_together) {
     assert_true(fabs((double)c[4].share / c[3].share - 4) < 1e-5);
 }
 
-/* A device's updates are sorted by weight, so the longest may come anywhere. */
 FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     enum { UPDATES = 3 };
     for (uint64_t longest = 0; longest < UPDATES; longest++) {
@@ -102,7 +100,6 @@ FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     }
 }
 
-/* A device's updates together reach as far as their sum, so each update is shortened. */
 FED_TEST(a_devices_long_updates_are_shortened_together) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 5, 1000), contribution(3, 5, 1000)};
@@ -112,7 +109,6 @@ FED_TEST(a_devices_long_updates_are_shortened_together) {
     assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
 }
 
-/* For rule 2 a clipped update has its clipped norm. The reported norm is the original one. */
 FED_TEST(a_clipped_update_reaches_as_far_as_it_was_clipped) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 10000)};

@@ -1,5 +1,5 @@
-/* Downloads that caches may keep. The coordinator tells a device the objects' names. The front
- * sends an object to anybody who has its name. An object's bytes never change. */
+/* Downloads that caches may keep. The coordinator tells devices the names of objects, and the
+ * front sends an object to anybody who has its name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -35,7 +35,7 @@ static answer get_blob(coordinator *c, const fed_address *address, const char *r
     return a;
 }
 
-/* Read the addresses that the device is told. Returns their number. 0: the device was sent the
+/* Read the addresses that the answer names. Returns their number, or 0 if the answer has the
  * bytes themselves. */
 static size_t addresses_of(const answer *a, fed_address *addresses) {
     fed_reader r;

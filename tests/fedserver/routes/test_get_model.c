@@ -106,7 +106,7 @@ static void a_restart_changes_no_tag(void **state) {
     }
 }
 
-/* Is the delta of the answer's round packed by a second stage? The answer must have status 200. */
+/* Returns whether the delta of the answer's round is packed by a second stage. */
 static bool delta_is_packed(const answer *of) {
     fed_reader r;
     fed_part part;

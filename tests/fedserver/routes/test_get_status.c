@@ -363,7 +363,7 @@ static void metrics_go_on_counting_where_they_stopped(void **state) {
     for (size_t k = 0; k < 3; k++) {
         (void)device_ask_work(c, &d[k]);
     }
-    census->next = 2; /* as if a count had stopped after two devices, neither of which waited */
+    census->next = 2;
     expect_crowd(c, 1, 2);
     expect_crowd(c, 3, 0);
 }

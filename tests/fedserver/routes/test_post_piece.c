@@ -59,8 +59,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Send the bytes [from, to) of the message. Returns the HTTP status. *end gets the number of bytes
- * that have arrived, by the answer. */
+/* Send the bytes [from, to) of the message. Returns the HTTP status. *end gets the number of
+ * bytes that have arrived according to the answer. */
 static int send_as(sender *s, const test_device *d, size_t from, size_t to, uint64_t *end,
                    char word[32]) {
     fed_writer w;
@@ -252,7 +252,7 @@ FED_TEST_WITH(crumbs_are_not_kept, sender *s) {
         coordinator_wait(&s->c, 10001);
     }
     coordinator_task(&s->c, large);
-    coordinator_wait(&s->c, 2000); /* by now the round's one slot is open to both devices */
+    coordinator_wait(&s->c, 2000);
     s->work = device_ask_work(&s->c, &s->d);
     assert_int_equal(s->work.action, FED_ACTION_TRAIN);
     float *x = calloc(15150, sizeof *x);

@@ -164,8 +164,7 @@ static void open_with_update(coordinator *c) {
     coordinator_commit(c);
 }
 
-/* Call `each` with a new coordinator for each layout of the store under test. The coordinator's
- * process serves, and its tables have that layout. */
+/* Call `each` for each layout of the store under test, with a new coordinator. */
 static void for_each_layout(void (*each)(coordinator *c, const struct layout *l)) {
     for (size_t k = 0; k < LAYOUTS; k++) {
         coordinator c;

@@ -8,7 +8,7 @@
 #include "fed/rng.h"
 #include "fedserver/strategies/robust.h"
 
-enum { MOST = 70, COLUMNS = 1100 }; /* more than two tiles of columns, and a part of one */
+enum { MOST = 70, COLUMNS = 1100 };
 
 typedef struct fixture {
     char directory[256];

@@ -74,9 +74,8 @@ static size_t peak_kib(void) {
     return (size_t)usage.ru_maxrss;
 }
 
-/* Check the peak of memory: one block, and what Krum needs in addition. A sanitizer does not
- * reuse freed memory, so `times` is how often the matrix has been read, each time with a new
- * block. */
+/* Check the peak of memory. times: how often the matrix has been read. Each reading may take a
+ * new block, because a sanitizer does not reuse freed memory. */
 static void check_peak(size_t before, size_t times) {
     size_t taken = peak_kib() - before, most = ((times * FEDSERVER_ROWS_BYTES) >> 10) + 8192;
     if (taken > most) {
@@ -84,8 +83,7 @@ static void check_peak(size_t before, size_t times) {
     }
 }
 
-/* 144 MiB of values: row k has the value k / 64 everywhere, except the last row, which is
- * hostile. */
+/* 144 MiB of values: row k has the value k / 64 everywhere, except the last row. */
 FED_TEST(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters) {
     enum { MANY_COLUMNS = 1 << 20, ROWS = 36 };
     fed_error err = {0};

@@ -80,7 +80,7 @@ FED_TEST(a_value_that_is_not_allowed_is_named) {
     assert_string_equal(take("phases", "[]", true, member), "");
 }
 
-/* The object belongs to the application. It must be a JSON object of a limited size. */
+/* The key `app` has a JSON object that only the application interprets. */
 FED_TEST(an_object_is_kept_as_it_is) {
     static const char same[] = "{\"z\":[1,2.5,null,true],\"a\":{\"\u00fc\":\"x y\"}}";
     const fedserver_field *field = find("app");

@@ -292,8 +292,7 @@ static void given_values_become_a_version_to_the_bit(void) {
     done(&f);
 }
 
-/* `kept` means that the store has the values of this version. The store has nothing of the next
- * version yet. */
+/* `kept`: the store has the values of this version. */
 static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void) {
     fixture f;
     fed_error err = {0};

@@ -223,7 +223,7 @@ FED_TEST_WITH(runs_are_the_download_cut_in_pieces, fixture *f) {
         const uint8_t *data = fedserver_blob_data(blob, &len);
         assert_int_equal(parts.len, len);
         assert_memory_equal(parts.data, data, len);
-        assert_true(count <= 12); /* twice the number of binary digits of 90, less 2 */
+        assert_true(count <= 12);
         fedserver_blob_free(blob);
         fed_writer_free(&parts);
     }
@@ -286,7 +286,7 @@ FED_TEST_WITH(without_old_versions_there_is_still_a_way, fixture *f) {
     uint32_t have = oldest(f);
     f->first = VERSIONS;
     came c = ask(f, have, VERSIONS, true, 0);
-    assert_int_equal(c.first.from, VERSIONS); /* a snapshot, as it is shorter than the chain */
+    assert_int_equal(c.first.from, VERSIONS);
     assert_int_equal(ask(f, 0, VERSIONS, true, 0).first.from, VERSIONS);
     assert_int_equal(ask(f, have, VERSIONS - 1, true, 0).first.kind, FED_PART_DELTA);
     assert_fed_status(ask(f, -1, VERSIONS - 1, true, 0).status, FED_ENOTFOUND);
@@ -390,7 +390,7 @@ FED_TEST_WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it, fixture *f) {
 FED_TEST_WITH(those_who_began_first_keep_their_snapshot, fixture *f) {
     uint64_t tags[8];
     f->first = UINT32_MAX;
-    for (uint32_t v = 0; v < 8; v++) { /* a slow download of each version */
+    for (uint32_t v = 0; v < 8; v++) {
         tags[v] = ask(f, -1, v, true, 0).tag;
         assert_true(tags[v] != 0);
         advance(f);
@@ -407,7 +407,6 @@ static void use_codec(fixture *f, const char *spec) {
     assert_fed_ok_err(fedcodec_parse(spec, &f->codec, &err));
 }
 
-/* Devices of release 0.1.0, and boards without enough memory, read no stages. */
 FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f) {
     use_codec(f, "3lc:s=1.75+entropy");
     advance_to(f, 9);
@@ -523,7 +522,7 @@ FED_TEST_WITH(unpacked_deltas_are_plain_3lc, fixture *f) {
     use_codec(f, "3lc:s=1.75");
     advance_to(f, 2);
     f->no_stages = true;
-    const came plain = ask(f, 0, 2, false, 0); /* slices of the chain; nothing has to be made */
+    const came plain = ask(f, 0, 2, false, 0);
     assert_int_equal(ask(f, 1, 2, false, 0).parts, 1);
     fedserver_versions_free(&f->versions);
     float *values = malloc(sizeof f->old[0]);

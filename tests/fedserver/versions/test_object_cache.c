@@ -1,5 +1,4 @@
-/* Encrypted downloads as files for caches: each run of deltas has one file, which is found by
- * its name. Disk space and time are bounded. */
+/* Encrypted downloads as files for caches: their names, and the limits of disk space and time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -130,7 +129,7 @@ static void a_long_run_is_sealed_by_many_requests(void **state) {
         const fed_address between = seal(f, 1, (uint8_t)requests, 5000, 1000 * requests);
         assert_true(is_there(f, &between));
     }
-    assert_int_equal(requests, 7); /* 12 MB, at most 2 MB a request */
+    assert_int_equal(requests, 7);
     assert_opens(f, &address, 3, LONG);
     fedserver_blob_free(request.run.blob);
 }

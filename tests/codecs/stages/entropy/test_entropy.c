@@ -53,7 +53,7 @@ static size_t fill(float *x, double sent) {
     return count;
 }
 
-/* The entropy of N values in bytes: whether each value is sent, and the sign of each sent value. */
+/* The entropy of N values of -1, 0 and 1, in bytes. count: number of values that are not 0. */
 static double entropy_bytes(size_t count) {
     const double p = (double)count / N;
     return N * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;
@@ -93,7 +93,6 @@ FED_TEST(bytes_at_random_grow_by_less_than_a_tenth) {
     assert_true(pack(plain, sizeof plain) < sizeof plain / 10 * 11);
 }
 
-/* No nibble has a probability below 2^-12, so no byte takes more than three bytes. */
 FED_TEST(even_the_least_probable_bytes_take_three_at_most) {
     static uint8_t plain[300];
     memset(plain, 0, sizeof plain);
@@ -103,7 +102,7 @@ FED_TEST(even_the_least_probable_bytes_take_three_at_most) {
     assert_true(pack(plain, sizeof plain) < 3 * (sizeof plain - 250));
 }
 
-/* With any room below the needed size, nothing is written past it (AddressSanitizer checks). */
+/* AddressSanitizer sees writes past the room. */
 FED_TEST(without_room_nothing_is_packed) {
     static const uint8_t plain[] = "A sentence that takes more bytes than there is room for.";
     uint8_t dst[64];

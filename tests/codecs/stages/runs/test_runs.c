@@ -53,7 +53,7 @@ FED_TEST(random_bytes_come_back) {
     }
 }
 
-/* Unpack from memory of exactly len bytes, into memory of exactly plain_len bytes. */
+/* Unpack in memory without spare bytes, so that a sanitizer sees an access past its end. */
 static fed_status unpack(const void *packed, size_t len, size_t plain_len) {
     uint8_t *copy = malloc(len + (len == 0)), *dst = malloc(plain_len + (plain_len == 0));
     assert_true(copy != NULL && dst != NULL);
@@ -98,7 +98,7 @@ FED_TEST(random_packed_bytes_are_refused_or_the_packed_form) {
     }
 }
 
-/* Laplace gradients and rounds of error feedback, until messages reach 3lc's least size. */
+/* Gradients with a Laplace distribution, encoded with error feedback. */
 FED_TEST(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty) {
     enum { N = 40000, ROUNDS = 60 };
     static float residual[N], x[N];

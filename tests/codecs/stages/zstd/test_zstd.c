@@ -65,7 +65,7 @@ FED_TEST(a_cut_frame_or_a_second_one_is_refused) {
                       FED_EFORMAT); /* a skippable frame */
 }
 
-/* A frame of 200 zeros that zstd 0.7 wrote, before RFC 8878. libzstd would still decode it. */
+/* A frame of 200 zeros in the format of zstd 0.7, which is older than RFC 8878. */
 FED_TEST(a_frame_from_before_the_standard_is_refused) {
     static const uint8_t frame[] = {0x27, 0xb5, 0x2f, 0xfd, 0x20, 0xc8, 0x80,
                                     0x00, 0xc8, 0x00, 0xc0, 0x00, 0x00};

@@ -13,8 +13,8 @@ static void read_options(const char *text, sim_scenario *s, sim_options *o) {
 
 #define LEAST "data = d\nmodel = lr\nrounds = 3\n"
 
-/* Write the options of a scenario, as a saved run does. Only a run with the same text may resume
- * it. */
+/* Write the options of a scenario. A saved run is resumed only by a run that writes the same
+ * text. */
 static void write_options(const char *text, char dst[1000]) {
     sim_scenario s;
     sim_options o;

@@ -88,8 +88,7 @@ FED_TEST(iterations_make_rounds) {
         "s.txt", "data = d\nmodel = lr\niterations = 2500\nlocal_steps = 100\n", &s, &err));
     assert_fed_ok_err(sim_scenario_complete(&s, &err));
     assert_string_equal(s.value[SIM_ROUNDS], "25");
-    assert_fed_ok_err(
-        sim_scenario_complete(&s, &err)); /* a second time, as when scenario.txt is read */
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
     assert_fed_ok_err(sim_scenario_override(&s, "rounds=3", &err));
     assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
     assert_fed_says(
@@ -226,7 +225,7 @@ FED_TEST(options_are_as_the_scenario_says) {
     assert_int_equal(o.split.k, 3);
     assert_int_equal(o.seed, 9);
     assert_int_equal(o.kill_round, 2);
-    assert_int_equal(o.threads, 12); /* over HTTPS two for each core, as steps wait for answers */
+    assert_int_equal(o.threads, 12);
     assert_true(o.broken == 0.25);
     sim_scenario_free(&s);
     assert_fed_ok_err(make("clients = 12\n", &s, &err));

@@ -9,7 +9,7 @@
 #include "fed_device.h"
 #include "fed_test.h"
 
-enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* ends within a block */, HEAD = 40 };
+enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000, HEAD = 40 };
 
 typedef struct world {
     char directory[64], path[96];
@@ -190,7 +190,7 @@ static void an_optimizers_state_begins_with_zeros(void **state) {
     world *w = *state;
     float *first = NULL, *again = NULL;
     put(&w->platform[0], "residual", w->large, LARGE);
-    put(&w->platform[0], "residual", w->large, 3); /* gives back a block of values that are not 0 */
+    put(&w->platform[0], "residual", w->large, 3);
     assert_fed_ok(sim_stores_optimizer(w->stores, 0, LARGE / 4, &first, NULL));
     for (size_t i = 0; i < LARGE / 4; i++) {
         assert_true(first[i] == 0);
@@ -249,7 +249,7 @@ static void what_was_synced_is_there_again(void **state) {
     }
     struct stat before, after;
     assert_int_equal(stat(w->path, &before), 0);
-    put(&w->platform[4], "residual", w->large, LARGE); /* into the block that client 2 gave back */
+    put(&w->platform[4], "residual", w->large, LARGE);
     assert_int_equal(stat(w->path, &after), 0);
     assert_true(after.st_size <= before.st_size);
     assert_filled(w);
@@ -344,12 +344,12 @@ static void damage_is_noticed(void **state) {
         fed_status status = sim_stores_open(w->path, CLIENTS, true, MEMORY, &w->stores, &err);
         assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION ||
                     status == FED_EINVAL);
-        assert_true(status != FED_OK || at >= HEAD); /* unused bytes may change */
+        assert_true(status != FED_OK || at >= HEAD);
         damaged += status != FED_OK;
         close_flash(w);
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
-    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* at least in a model and a residual */
+    assert_true(damaged > (unsigned)(2 * LARGE / 509));
     assert_int_equal(ftruncate(fd, about.st_size - 1), 0);
     assert_refused(w, CLIENTS, FED_EFORMAT, "damaged");
     close(fd);

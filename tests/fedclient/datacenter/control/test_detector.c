@@ -241,8 +241,6 @@ static size_t read_to_the_end(int fd) {
     return got;
 }
 
-/* There is room for more connections. So this client is closed only because it does not prove that
- * it knows the secret. */
 FED_TEST(one_stranger_that_proves_nothing_is_sent_away) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};

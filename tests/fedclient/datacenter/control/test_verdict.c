@@ -68,7 +68,7 @@ FED_TEST(the_step_of_a_death_is_the_one_that_the_others_wait_in) {
 }
 
 FED_TEST(who_was_gone_first_is_named_first) {
-    membership_case_begin(&group, 4, 4, 0); /* with min = 4 any death ends all */
+    membership_case_begin(&group, 4, 4, 0); /* a minimum of 4: any death ends the worker group */
     all_wait_for(&group, 3, FEDDC_FORWARD, 100);
     feddc_membership_gone(&group, 3, 200);
     for (uint32_t i = 0; i < 3; i++) {

@@ -97,8 +97,6 @@ FED_TEST(backup_workers_train_on) {
     free(worker_case_values(&c, NULL, NULL));
 }
 
-/* Train in two runs, the second from a checkpoint: the result must have the same bits as one
- * run. */
 FED_TEST(a_resumed_worker_group_ends_with_the_same_bits) {
     static const char *const rules[] = {"local:n=3", "cdsgd:n=2,k=3"};
     char path[300];

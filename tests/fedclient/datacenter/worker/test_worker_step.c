@@ -122,7 +122,6 @@ static worker_case case_of(size_t rule) {
                          .batch = BATCH};
 }
 
-/* With a broken rule the accuracy would stay near one in ten. */
 FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case c = case_of(k);
@@ -332,7 +331,6 @@ FED_TEST(statistics_become_the_mean_of_all_ranks) {
                            .batch = BATCH,
                            .run = {30, 30}};
     fedtrain_score score;
-    /* worker_case_values checks that all replicas are equal, also in their running statistics. */
     float *group = worker_case_values(&c, &score, NULL);
     double sum = 0;
     for (size_t i = trained; i < size; i++) {

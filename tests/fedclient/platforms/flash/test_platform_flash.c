@@ -73,7 +73,7 @@ static void assert_holds(world *w, const shadow *wanted) {
     }
 }
 
-/* Make the next change. If the flash fails, returns false: the store has the old or new value. */
+/* Make the next change. Returns false if the flash fails. */
 static bool change(world *w, shadow *after) {
     fed_rng rng;
     const uint32_t value = ++w->steps;
@@ -128,7 +128,7 @@ FED_TEST(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there) {
         end(&w);
     }
     assert_true(cuts > 300);
-    assert_true(erases > 3); /* the store has written over all blocks more than once */
+    assert_true(erases > 3);
 }
 
 /* Power fails every few calls for long, also while the store makes room. The store must neither

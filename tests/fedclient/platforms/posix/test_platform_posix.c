@@ -49,7 +49,6 @@ static void assert_value(world *w, const char *key, const char *text) {
     free(data);
 }
 
-/** Reading a value must not allocate a large buffer: a device reads a dozen small values. */
 FED_TEST_WITH(reading_a_small_value_takes_little_memory, world *w) {
     uint8_t *data = NULL;
     size_t len = 0;

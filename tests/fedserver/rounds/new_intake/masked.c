@@ -1,5 +1,4 @@
-/* A form of updates that the coordinator cannot read. It counts such an update and adds 0.
- * Secure aggregation would start from this. */
+/* A form of updates that the coordinator cannot read. It counts such an update and adds 0. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

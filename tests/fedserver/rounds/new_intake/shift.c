@@ -1,5 +1,4 @@
-/* An addition to the rounds that shifts each trained value of a round's combined update. Noise
- * could be added at the same place. */
+/* An addition to the rounds that shifts each trained value of a round's combined update. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/strategy.h"
 

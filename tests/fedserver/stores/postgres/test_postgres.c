@@ -242,8 +242,7 @@ static void who_holds_the_database_for_too_long_is_not_waited_for(void **state) 
     f->store->close(other);
 }
 
-/* The answer to COMMIT is lost, so it is not known whether the batch is stored. Only the next
- * start reads that from the database. */
+/* The answer to COMMIT is lost, so it is not known whether the batch is stored. */
 static void a_commit_without_an_answer_ends_the_handle(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -436,7 +435,7 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     fed_error err = {0};
     fedserver_lead seen = lead(f, f->db);
     assert_true(seen.mine);
-    /* With another term in the row, the leader can't renew its lead. */
+    /* With another term in the row, the leader can't stay leader. */
     sql(f, "UPDATE fedserver.leader SET term = term + 1");
     for (int k = 0; k < 1000 && seen.mine; k++) {
         fed_sleep_ms(10);
@@ -503,8 +502,7 @@ static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state)
     f->store->close(other);
 }
 
-/* The row of an old leader is normally valid for 2 s more, here for an hour. The old leader's
- * connections are closed, so a follower must not be told its address. */
+/* The old leader's connections are closed, so a follower must not be told its address. */
 static void a_lead_without_connections_is_not_told(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -568,8 +566,6 @@ static void *change_lead_behind_the_tag(void *where) {
     return NULL;
 }
 
-/* A new leader ends all connections that hold the old term's lock. A connection may get the lock
- * later, so it must read the term after it has the lock. */
 static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -591,8 +587,7 @@ static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     assert_fed_says(err, "another coordinator leads");
 }
 
-/* A follower's devices wait while the follower waits for the store, although another coordinator
- * might serve them. */
+/* A follower's devices wait while the follower waits for the store. */
 static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fixture *f = *state;
     fed_postgres server;

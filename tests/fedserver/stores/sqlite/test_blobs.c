@@ -177,7 +177,7 @@ static void each_file_of_a_shared_folder_is_the_groups(void **state) {
         files += S_ISREG(info.st_mode);
     }
     closedir(folder);
-    assert_true(files >= 6); /* the database, its log and its index, the lock, a blob, updates */
+    assert_true(files >= 6);
     f->store->close(shared.db);
     fed_test_rmdir(shared.directory);
 }

@@ -72,7 +72,7 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     assert_int_equal(seen.bytes, 3);
 }
 
-/* Begin with a database of the release before layout 8, which has an update in the open round. */
+/* A database of a layout before 8 has an update in the open round. */
 static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -108,7 +108,7 @@ static void add_two_tasks(fixture *f) {
                            .strategy = "fedadam:lr=0.01",
                            .selection = FEDSERVER_SELECT_ROUND_ROBIN,
                            .tag = "lab",
-                           .priority = 5, /* the new column's default */
+                           .priority = 5,
                            .device_share = 0.25,
                            .rules = {.rounds = 40,
                                      .cohort = 8,

@@ -195,7 +195,6 @@ FED_TEST(each_failure_names_its_call) {
     close_place(&p);
 }
 
-/* The fake driver refuses addresses that would crash a real driver, or go unnoticed there. */
 FED_TEST(addresses_that_are_not_the_devices_are_refused) {
     const place p = open_place();
     uint32_t value = 0;
@@ -228,7 +227,7 @@ FED_TEST(says_why_kernels_can_not_be_built) {
     assert_fed_says(err, "does not take the kernels of NVRTC 12.4; install a newer driver");
     assert_fed_status(build("cuModuleLoadData=2", kernels, &err), FED_ENOMEM);
     assert_fed_status(build("nvrtcCreateProgram=1", kernels, &err), FED_ENOMEM);
-    assert_fed_status(build("arch=110", kernels, &err), FED_EIO); /* NVRTC's least arch is 100 */
+    assert_fed_status(build("arch=110", kernels, &err), FED_EIO);
     assert_fed_says(err, "no longer compiles for compute capability 9.0");
 }
 

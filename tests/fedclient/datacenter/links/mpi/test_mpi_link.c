@@ -12,8 +12,6 @@
 
 enum { SKIPPED = 77 };
 
-/* The functions that a rank runs. If one of them returns false, mpirun ends all ranks. */
-
 static const feddc_link_vtable *mpi;
 
 static bool complain(const char *what, const fed_error *err) {

@@ -168,7 +168,7 @@ static void assert_talk(opener *a, opener *b) {
     tcp->release(b->self, &event);
 }
 
-/* Open both ranks, which must refuse each other. On a busy machine they may miss each other, so try
+/* Open both ranks, which must refuse each other. If they time out, as on a busy machine, try
  * again with twice the time. */
 static void open_refused(link_group *group, opener *zero, opener *one) {
     const int zero_listener = group->place[0].listener, one_listener = group->place[1].listener;
@@ -241,7 +241,7 @@ FED_TEST(a_second_process_of_one_rank_stays_outside) {
     link_group_open(&group, tcp, 3);
     start(&rank[0], &group.place[0]);
     start(&rank[1], &group.place[1]);
-    /* until both connections of the first process of rank 1 have reached rank 0 */
+    /* Wait until both connections of the first process of rank 1 have reached rank 0. */
     while (link_group_connections(group.address[0]) < 2) {
         fed_sleep_ms(1);
     }
@@ -290,7 +290,7 @@ static int stranger(const char *address, size_t k) {
     case 1:
         say(fd, bytes, sizeof bytes);
         break;
-    case 2: /* half of a rank's first bytes */
+    case 2: /* half of the bytes with which a rank begins */
         say(fd, feddc_tcp_knock, TCP_KNOCK / 2);
         break;
     case 3: /* a hello, before the challenge, without the secret */
@@ -301,7 +301,7 @@ static int stranger(const char *address, size_t k) {
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO / 2);
         break;
-    default: /* a ticket that no rank has given it */
+    default: /* floats that look like a ticket (tcp_wire.h), but are not any rank's HMAC */
         for (size_t i = 0; i < sizeof bytes; i += sizeof value) {
             memcpy(bytes + i, &value, sizeof value);
         }
@@ -627,7 +627,6 @@ static uint8_t next_record_type(int heads) {
     return record[0];
 }
 
-/* Each FEDDC_FLOATS message, however small, uses the connection for floats. No other does. */
 FED_TEST(with_nics_all_floats_go_apart) {
     static const float x[2] = {1.5f, 2.5f};
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};

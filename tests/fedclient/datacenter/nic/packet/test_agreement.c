@@ -143,7 +143,7 @@ FED_TEST(the_same_ports_may_have_a_new_connection) {
     assert_false(flow_now()->agreed);
     wire_brings(peer_syn_ack, true);
     assert_true(agreed());
-    shape.seq = ISN + 500; /* the new connection may also be unmarked */
+    shape.seq = ISN + 500;
     shape.tos = 0;
     assert_false(host_sends(shape, 0));
     assert_null(flow_now());
@@ -156,7 +156,6 @@ FED_TEST(the_same_ports_may_have_a_new_connection) {
     assert_null(flow_now());
 }
 
-/* A SYN with a forged address must not end what two NICs have agreed. */
 FED_TEST(a_spoofed_syn_changes_nothing) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, true);

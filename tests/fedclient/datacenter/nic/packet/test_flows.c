@@ -41,7 +41,7 @@ FED_TEST(each_flow_is_found_until_it_is_dropped) {
         assert_int_equal(known(flows, n), n % 3 != 0);
     }
     assert_int_equal(fednic_flows_count(flows), 3333);
-    enter(flows, 3); /* flow 3 was dropped, so the new flow has no old fields */
+    enter(flows, 3);
     fednic_flow_key key = key_of(3);
     assert_int_equal(fednic_flows_find(flows, &key)->own_isn, 0);
     fednic_flows_free(flows);

@@ -37,7 +37,7 @@ FED_TEST(a_segment_is_found_in_whole_frames_only) {
     }
 }
 
-/* Change one byte of a frame. Are its headers still found? */
+/* Change one byte of a frame. Returns whether its headers are still found. */
 static bool found_with(const nic_shape *shape, size_t at, uint8_t value) {
     fednic_segment s;
     fednic_frame frame = nic_frame(shape, payload, PAYLOAD, memory);

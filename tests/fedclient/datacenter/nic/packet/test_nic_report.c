@@ -71,7 +71,6 @@ FED_TEST(prometheus) {
     fednic_nic_free(nic);
 }
 
-/* With many connections, the report lists the most recently used ones. */
 FED_TEST(many) {
     fed_writer text;
     fednic_nic *nic = nic_of(FEDNIC_SHOWN + 50);

@@ -50,7 +50,7 @@ static void arrives(void *user, const fednic_frame *frame) {
     stream *s = user;
     nic_parts p;
     if (!nic_frame_read(frame, 6, &p)) {
-        s->dropped++; /* as a host drops a frame with a wrong checksum */
+        s->dropped++;
         return;
     }
     if (p.payload_len == 0) {

@@ -269,7 +269,7 @@ FED_TEST_WITH(if_segments_come_again_and_again_they_keep_their_length, world *w)
         pass(w, &shape, w->x, 1448);
         assert_true(nic_frame_read(&w->wire->frame[0], 6, &parts));
     }
-    for (int k = 0; k < 8; k++) { /* after an acknowledgement the NIC tolerates more repetitions */
+    for (int k = 0; k < 8; k++) {
         shape.seq += k == 1 ? 1448 : 0;
         pass(w, &shape, w->x, 1448);
         assert_true(nic_frame_read(&w->wire->frame[0], TWIST, &parts));

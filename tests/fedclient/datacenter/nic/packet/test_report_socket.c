@@ -1,4 +1,5 @@
-/* The socket for a NIC's report: who asks gets it, and silent clients are disconnected. */
+/* The socket for a NIC's report: a client that asks gets the report, and silent clients are
+ * disconnected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
@@ -95,9 +96,8 @@ FED_TEST(a_long_answer) {
     close_desk(&d);
 }
 
-/* Five clients connect, one more than are served, so the last is disconnected at once. The first
- * client asks but never reads, and the other three send nothing. These four are disconnected after
- * two seconds. */
+/* The last client is one too many, so it is disconnected at once. The first asks but never
+ * reads, and the others send nothing. These are disconnected after two seconds. */
 FED_TEST(silent_clients) {
     desk d;
     char byte = 0;
@@ -112,7 +112,7 @@ FED_TEST(silent_clients) {
     assert_int_equal(write(fds[0], "table\n", 6), 6);
     serve_once(&d, 1500);
     assert_int_equal(d.asked, 1);
-    serve_once(&d, 2900); /* the client's buffer is full */
+    serve_once(&d, 2900);
     serve_once(&d, 3100);
     struct pollfd polls[FEDNIC_REPORT_POLLS];
     assert_int_equal(fednic_reports_poll(d.reports, polls), -1);

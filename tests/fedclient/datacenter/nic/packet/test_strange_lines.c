@@ -89,7 +89,7 @@ FED_TEST_WITH(the_answer_to_a_syn_with_data_agrees_too, world *w) {
     assert_true(nic_frame_read(&w->wire->frame[0], TWIST, &parts));
 }
 
-/* Return a compressed frame whose checksum is left to the line; this NIC never sends one. */
+/* Return a compressed frame whose checksum is not complete. This NIC never sends one. */
 static fednic_frame *compressed(world *w, nic_shape *shape) {
     nic_parts parts;
     connect_hosts(w, 0, shape);
@@ -131,13 +131,12 @@ FED_TEST_WITH(a_new_nic_knows_a_bleached_segment_by_its_partial_checksum, world 
     assert_memory_equal(w->host->frame[0].data + parts.payload, rounded, 4 * N);
 }
 
-/* The line promises that the checksum is right. The NIC must make the host see an error. */
 FED_TEST_WITH(the_host_can_refuse_what_the_nic_cannot_read, world *w) {
     nic_shape shape;
     nic_parts parts;
     fednic_frame *frame = compressed(w, &shape);
     assert_true(nic_frame_read(frame, TWIST, &parts));
-    ((uint8_t *)frame->data)[parts.payload + 2] = 7; /* the lead byte of the compressed payload */
+    ((uint8_t *)frame->data)[parts.payload + 2] = 7;
     receive(w, &shape);
     const fednic_frame *got = &w->host->frame[0];
     assert_int_equal(got->offload.flags, 0);

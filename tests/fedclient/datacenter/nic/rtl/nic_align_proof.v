@@ -54,7 +54,7 @@ module nic_align_proof #(
         for (b = 0; b < BEAT; b = b + 1) count = count + {7'd0, m_tvalid && m_tkeep[b]};
     end
 
-    reg  ended = 1'b0;                          // did a packet end with the byte at `border`?
+    reg  ended = 1'b0;                          // a packet ended with the byte at `border`
     reg  open = 1'b0;                           // a packet has begun and not ended
     reg  quiet = 1'b1, long = 1'b0;             // no backpressure so far; a string exceeded a beat
     wire in = s_valid && s_ready && !rst;
@@ -86,7 +86,6 @@ module nic_align_proof #(
         if (m_tvalid)
             for (i = 0; i < BEAT; i = i + 1) if (m_tkeep[i])
                 assert (m_tdata[8*i+:8] == {7'd0, marked == bytes_out + i[7:0]});
-        // The packet's end at `border` is kept or at the output, like the marked byte.
         if (border_out < count) assert (ended == (m_tlast && border == first_kept));
         else if (border_out < count + {2'd0, kept_length})
             assert (ended == (kept_last && border == bytes_in));

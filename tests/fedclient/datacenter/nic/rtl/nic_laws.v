@@ -37,7 +37,7 @@ module nic_laws #(
         if (tag == 2'd1) assert (lost < 39'd1 << 31);
         if (tag == 2'd2) assert (lost < 39'd1 << 23);
         if (tag == 2'd3) assert (once == value);
-        // Bytes that the tag does not name are 0: the shifter tree needs that.
+        // Bytes that the tag does not count are 0.
         if (tag <= 2'd2) assert (bytes[31:16] == 16'd0);
         if (tag <= 2'd1) assert (bytes[15:8] == 8'd0);
         if (tag == 2'd0) assert (bytes[7:0] == 8'd0);

@@ -94,7 +94,7 @@ module nic_vectors_tb #(
         end
         if (c_valid && c_ready) begin
             c_at = c_at + 8;
-            #2 c_valid = 1'b0;                  // behind the rising edge
+            #2 c_valid = 1'b0;                  // after the rising edge
         end
         cycles = cycles + 1;
         if ((c_done && d_done) || wrong != 0 || cycles > 20000) begin

@@ -36,8 +36,8 @@ class Bench {
         unit.rst = 0;
     }
 
-    // Send all frames. idle and busy: in how many of 256 cycles no beat is offered, or none is
-    // taken.
+    // Send all frames. idle: in how many of 256 cycles no beat is offered. busy: in how many of 256
+    // cycles none is taken.
     Pace send(const std::vector<Case> &cases, uint64_t idle, uint64_t busy, Random &random) {
         Pace pace;
         size_t sent = 0, at = 0, received = 0;

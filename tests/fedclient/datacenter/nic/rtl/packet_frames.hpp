@@ -67,7 +67,7 @@ struct Shape {
     Bytes options;  // TCP options, instead of tcp_options words of no operation
 };
 
-// Return where IP begins in a frame of segment(); tcp_of: where TCP begins.
+// Return the offset of IP's header in a frame.
 inline size_t ip_of(const Bytes &frame) {
     size_t at = 14;
     while (get16(&frame[at - 2]) == 0x8100 || get16(&frame[at - 2]) == 0x88a8) {

@@ -323,7 +323,7 @@ Case World::to_host() {
 
 Case World::to_host_of(const Bytes &frame, const char *what) {
     const Bytes out = receiver.take(FEDNIC_WIRE, frame);
-    // The NIC in C knows compressed segments by the checksum alone, nic_rx also by the DSCP.
+    // The NIC in C recognises compressed segments by the checksum alone, nic_rx also by the DSCP.
     const bool coded = within_limits(frame) && service_of(frame) == 0x2c && out.size() <= BYTES;
     return {frame, coded ? out : frame, what};
 }

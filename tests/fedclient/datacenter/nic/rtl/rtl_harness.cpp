@@ -82,8 +82,8 @@ struct Counts {
     uint64_t gaps = 0;  // cycles without an output beat, between the first and the last
 };
 
-// Send packets and compare the output. idle and busy: in how many of 256 cycles no beat is offered,
-// or none is taken.
+// Send packets and compare the output. idle: in how many of 256 cycles no beat is offered. busy: in
+// how many of 256 cycles none is taken.
 template <typename Engine, size_t WIDE>
 class Bench {
   public:
@@ -353,8 +353,7 @@ void random_bursts(Both &both, uint64_t bursts, Random &random) {
     }
 }
 
-// Measure without idle cycles and backpressure. A compressible burst never waits at the full width.
-// A narrower decompressor waits where one of its beats has more bytes than floats.
+// Measure without idle cycles and backpressure.
 void speed(Both &both, const char *what, Kind kind, size_t most, Random &random) {
     std::vector<Packet> in, out;
     uint64_t beats = 0;
