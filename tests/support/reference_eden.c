@@ -91,7 +91,7 @@ static unsigned get_code(const uint8_t *codes, size_t at, unsigned bits) {
     return code;
 }
 
-/* Encode `count` values of a bucket of width d: write the codes from `first` on; return the
+/* Encode the `count` values of a bucket of width d. first: index of its first code. Returns the
  * scale. */
 static float encode_bucket(unsigned bits, const float *x, const float *sign, size_t count, size_t d,
                            uint8_t *codes, size_t first) {

@@ -1,4 +1,5 @@
-/* The scale test: many connected devices, of which most wait: response times and their cost. */
+/* The scale test: many connected devices, most of which wait; response times, memory and CPU time.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_RUN_H
 #define SCALE_RUN_H
@@ -9,11 +10,11 @@
 
 typedef struct scale_plan {
     size_t devices;
-    size_t updates; /* number of devices that send an update; fewer than all devices */
-    size_t active;  /* connections that send requests at the same time while times are measured */
+    size_t updates; /* number of devices that send an update */
+    size_t active;  /* connections that send requests while times are measured */
     size_t checkins;
     size_t models;
-    size_t rounds; /* number of measurements of each server, at most SCALE_ROUNDS */
+    size_t rounds; /* number of measurements, at most SCALE_ROUNDS */
     int nginx;     /* nonzero: compare with nginx, if it is installed */
 } scale_plan;
 
@@ -28,10 +29,11 @@ typedef struct scale_times {
 typedef struct scale_figures {
     size_t connected, failures;
     double connect_s;
-    /* Numbers of devices: with a lease; waiting; waiting and answered when the next round began. */
+    /* Numbers of devices. woken: answered when the next round began. */
     size_t leases, waiting, woken;
-    size_t checkin_bytes, model_bytes, update_bytes; /* bytes of the bodies */
-    /* Memory of the coordinator in bytes: without connections, with all, with waiting devices. */
+    size_t checkin_bytes, model_bytes, update_bytes;
+    /* Memory of the coordinator in bytes: without connections, with connections, with waiting
+     * devices. */
     size_t pss_idle, pss_connected, pss_waiting;
     size_t updates[SCALE_STAGES], pss_updates[SCALE_STAGES];
     double updates_s;

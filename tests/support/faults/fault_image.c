@@ -20,13 +20,13 @@ enum { FILES = 512, NAMES = 512 };
 /** A file, which may have several names, or none. */
 typedef struct image_file {
     ino_t number;
-    int fd; /* kept open: the system can't reuse its number, and SQLite's locks on the file stay */
+    int fd; /* kept open, so that the system can't reuse `number` */
     mode_t mode;
     uint8_t *synced;
     size_t len;
 } image_file;
 
-/** A name as a power cut would leave it. */
+/** A name that was synced. */
 typedef struct image_name {
     char path[300];
     int file; /* index of the file; -1: the name is a directory */
@@ -37,8 +37,7 @@ static image_file files[FILES];
 static image_name names[NAMES];
 static int file_count, name_count;
 
-/** Abort the process if the statement is false. A test's assertion can't be used here, because the
- * process stands for a whole machine. */
+/** Abort if the statement is false. */
 static void must(bool true_statement, const char *what) {
     if (!true_statement) {
         fprintf(stderr, "fault_image: %s\n", what);
@@ -56,7 +55,7 @@ static uint8_t *read_whole(int fd, size_t *len) {
     return bytes;
 }
 
-/** Find the file with this number, or add it. A file that is new has no synced bytes. */
+/** Find this file, or add it. */
 static int meet(const struct stat *info, const char *path) {
     for (int k = 0; k < file_count; k++) {
         if (files[k].number == info->st_ino) {
@@ -203,7 +202,7 @@ static void write_back(const image_name *name) {
         must(put > 0, "can't write a restored file");
         at += (size_t)put;
     }
-    if (fd >= 0) { /* fd < 0: the file's directory was not synced, so the file is lost */
+    if (fd >= 0) {
         (void)syscall(SYS_close, fd);
     }
 }
