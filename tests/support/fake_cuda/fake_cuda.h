@@ -12,8 +12,10 @@
  * The fakes run on an OpenCL device with shared virtual memory. FED_FAKE_CUDA="KEY=NUMBER,..."
  * configures them:
  *
- * devices  number of devices (1)                 version  of CUDA (12040)
- * arch     newest architecture of NVRTC (90)     NAME     the call NAME fails with this result
+ * devices  number of devices; default: 1
+ * version  version of CUDA; default: 12040
+ * arch     newest architecture of NVRTC; default: 90
+ * NAME     the result with which the function NAME fails
  *
  * NVRTC writes each source text that compiles to a file in the folder FED_FAKE_CUDA_TEXTS.
  */

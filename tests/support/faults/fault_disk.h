@@ -9,16 +9,13 @@
 #include <stdint.h>
 
 /*
- * This library is linked before the C library, so every part of the process, also SQLite, uses its
- * versions of these calls: open that creates or truncates, mkstemp, write, pwrite, writev,
- * ftruncate, fsync,
- * fdatasync, rename, unlink, mkdir, rmdir. Calls for files under the watched directory are counted
- * from 1.
+ * The test's program and its libraries, also SQLite, call this library's versions of open (to
+ * create or truncate), mkstemp, write, pwrite, writev, ftruncate, fsync, fdatasync, rename, unlink,
+ * mkdir and rmdir. Calls for files under the watched directory are counted from 1, and serialized
+ * among threads.
  *
- * Only these calls change what survives the process. So a test that ends the
- * process at each call covers every moment.
- *
- * These calls are serialized among threads.
+ * Only these calls change what survives the process. So a test that ends the process at each call
+ * covers every moment.
  */
 typedef enum fault_kind {
     FAULT_NONE = 0,
