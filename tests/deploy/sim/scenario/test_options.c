@@ -1,4 +1,4 @@
-/* A run's options: each key of a scenario sets its member, and another value makes another run. */
+/* A run's options: each key of a scenario sets a member, and another value makes another run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 #include "fed_cases.h"
@@ -13,8 +13,7 @@ static void read_options(const char *text, sim_scenario *s, sim_options *o) {
 
 #define LEAST "data = d\nmodel = lr\nrounds = 3\n"
 
-/* Write the options of a scenario, as a saved run does. Only a run with the same text may resume
- * it. */
+/* Write the options of a scenario, as a saved run does. */
 static void write_options(const char *text, char dst[1000]) {
     sim_scenario s;
     sim_options o;

@@ -1,4 +1,4 @@
-/* Scenario files and grids: what is read, what is refused with which message, and what is made. */
+/* Scenario files and grids, valid and invalid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 
@@ -88,8 +88,7 @@ FED_TEST(iterations_make_rounds) {
         "s.txt", "data = d\nmodel = lr\niterations = 2500\nlocal_steps = 100\n", &s, &err));
     assert_fed_ok_err(sim_scenario_complete(&s, &err));
     assert_string_equal(s.value[SIM_ROUNDS], "25");
-    assert_fed_ok_err(
-        sim_scenario_complete(&s, &err)); /* a second time, as when scenario.txt is read */
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
     assert_fed_ok_err(sim_scenario_override(&s, "rounds=3", &err));
     assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
     assert_fed_says(
@@ -114,8 +113,7 @@ FED_TEST(a_written_scenario_is_read_as_the_same) {
     assert_fed_ok_err(sim_scenario_parse("back", (const char *)w.data, &back, &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
     assert_fed_ok_err(sim_scenario_override(&back, "threads=3", &err));
-    assert_int_equal(sim_scenario_difference(&s, &back),
-                     SIM_KEYS); /* threads describes the machine, so it does not count */
+    assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS); /* threads does not count */
     assert_fed_ok_err(sim_scenario_override(&back, "batch=3", &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_BATCH);
     fed_writer_free(&w);
@@ -203,7 +201,7 @@ FED_TEST(numbers_of_the_run_have_limits) {
         sim_scenario s;
         sim_options o;
         fed_error err = {0};
-        const bool early = k < 2; /* other keys can't be completed without these numbers */
+        const bool early = k < 2; /* refused while the scenario is completed */
         assert_int_equal(make(cases[k].line, &s, &err), early ? FED_EINVAL : FED_OK);
         if (!early) {
             assert_fed_status(sim_options_read(&s, 1, &o, &err), FED_EINVAL);
@@ -226,7 +224,7 @@ FED_TEST(options_are_as_the_scenario_says) {
     assert_int_equal(o.split.k, 3);
     assert_int_equal(o.seed, 9);
     assert_int_equal(o.kill_round, 2);
-    assert_int_equal(o.threads, 12); /* over HTTPS two for each core, as steps wait for answers */
+    assert_int_equal(o.threads, 12); /* over HTTPS, two for each core */
     assert_true(o.broken == 0.25);
     sim_scenario_free(&s);
     assert_fed_ok_err(make("clients = 12\n", &s, &err));

@@ -1,4 +1,4 @@
-/* The stores of a simulation's clients: values of each, shared models, and one file for all. */
+/* The stores of simulated clients: values of each client, shared models, and one file for all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
@@ -190,7 +190,7 @@ static void an_optimizers_state_begins_with_zeros(void **state) {
     world *w = *state;
     float *first = NULL, *again = NULL;
     put(&w->platform[0], "residual", w->large, LARGE);
-    put(&w->platform[0], "residual", w->large, 3); /* gives back a block of values that are not 0 */
+    put(&w->platform[0], "residual", w->large, 3); /* frees a block that is not all 0 */
     assert_fed_ok(sim_stores_optimizer(w->stores, 0, LARGE / 4, &first, NULL));
     for (size_t i = 0; i < LARGE / 4; i++) {
         assert_true(first[i] == 0);
@@ -249,7 +249,7 @@ static void what_was_synced_is_there_again(void **state) {
     }
     struct stat before, after;
     assert_int_equal(stat(w->path, &before), 0);
-    put(&w->platform[4], "residual", w->large, LARGE); /* into the block that client 2 gave back */
+    put(&w->platform[4], "residual", w->large, LARGE); /* into a block that client 2 freed */
     assert_int_equal(stat(w->path, &after), 0);
     assert_true(after.st_size <= before.st_size);
     assert_filled(w);
@@ -344,12 +344,12 @@ static void damage_is_noticed(void **state) {
         fed_status status = sim_stores_open(w->path, CLIENTS, true, MEMORY, &w->stores, &err);
         assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION ||
                     status == FED_EINVAL);
-        assert_true(status != FED_OK || at >= HEAD); /* unused bytes may change */
+        assert_true(status != FED_OK || at >= HEAD); /* only unused bytes may change unnoticed */
         damaged += status != FED_OK;
         close_flash(w);
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
-    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* at least in a model and a residual */
+    assert_true(damaged > (unsigned)(2 * LARGE / 509));
     assert_int_equal(ftruncate(fd, about.st_size - 1), 0);
     assert_refused(w, CLIENTS, FED_EFORMAT, "damaged");
     close(fd);
