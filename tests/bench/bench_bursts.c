@@ -70,7 +70,6 @@ static void decode_all(const run *r, const fedcodec_burst_coder *coder) {
     }
 }
 
-/* Round in place. */
 static void round_all(const run *r, const fedcodec_burst_coder *coder) {
     for (size_t k = 0; k < packets(r); k++) {
         coder->round(r->e, r->y + k * r->packet, r->y + k * r->packet, r->packet);

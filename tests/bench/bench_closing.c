@@ -36,7 +36,6 @@ typedef struct run {
     uint32_t tokens;
 } run;
 
-/* Write a row, so that the batch has something to commit. */
 static void write_a_row(run *r) {
     fed_error err = {0};
     uint8_t hash[FED_SHA256_SIZE];

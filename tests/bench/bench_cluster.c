@@ -37,7 +37,7 @@ typedef struct world {
     size_t left;
 } world;
 
-/* CPU time of one request in microseconds, for each process. */
+/* CPU time of one request. */
 typedef struct cost {
     bench_times us[MEMBERS];
 } cost;

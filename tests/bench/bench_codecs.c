@@ -163,7 +163,6 @@ static void bench_setting(bench *b, const char *setting) {
     }
     const fedcodec_unit *unit;
     for (size_t k = 0; (unit = fedcodec_unit_at(k)) != NULL; k++) {
-        /* envelopes: only the fastest unit */
         if (wants_unit(b, setting, unit) &&
             (k == 0 || message_is_alone(&codec, &b->gradients.layout))) {
             codec.vtable = unit->codecs[index];
@@ -196,7 +195,6 @@ static void bench_all(bench *b) {
     }
 }
 
-/* Measure the compressors on the floats and on their 3lc messages. */
 static void bench_peers(bench *b) {
     static const char *const inputs[] = {"3lc:s=1,zre=0", "3lc:s=1", "3lc:s=1.75,zre=0",
                                          "3lc:s=1.75"};
@@ -264,7 +262,6 @@ static int bench_files(bench b, const char *const *paths, size_t count, char **c
     return EXIT_SUCCESS;
 }
 
-/* argv: VALUES, ROUNDS, SETTING... */
 static int bench_drawn(bench b, int argc, char **argv) {
     size_t n = argc > 0 ? strtoul(argv[0], NULL, 10) : 0;
     size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;

@@ -72,7 +72,6 @@ static void read_values(const char *path, float *values, size_t n, uint32_t rank
     fclose(file);
 }
 
-/* Fill in values of the file, or random ones, of which most are small. */
 static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
     fed_rng rng;
     if (s->values != NULL) {
@@ -165,7 +164,6 @@ static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
             m->sent += len;
         }
     }
-    /* All ranks send the same number of bytes. */
     while (m->arrived < m->sent) {
         feddc_event event;
         check(m->link->wait(m->self, 60000, &event, &err), "wait", &err);

@@ -317,7 +317,6 @@ static void bench_nets(bench *b) {
     printf("\n  ]");
 }
 
-/* Return Laplace-distributed values, similar to gradients. */
 static float *make_pattern(void) {
     float *x = bench_alloc(PATTERN * sizeof *x);
     uint64_t seed = 1;

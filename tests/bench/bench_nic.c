@@ -27,9 +27,9 @@ enum {
     HEADERS = 14 + 20 + 32, /* Ethernet, IPv4, TCP with timestamps */
     SEGMENT = 1448,
     SUPER = 45 * SEGMENT,
-    VALUES = 32 * SUPER / 4,      /* 2 MB */
-    ROOM = 2 * 4 * VALUES,        /* bytes of the frames of one direction */
-    FRAMES = 4 * VALUES / SEGMENT /* frames of one direction */
+    VALUES = 32 * SUPER / 4,
+    ROOM = 2 * 4 * VALUES,
+    FRAMES = 4 * VALUES / SEGMENT
 };
 
 typedef struct tape {
@@ -262,7 +262,7 @@ int main(int argc, char **argv) {
     gradients g;
     gradients_draw(&g, VALUES, false);
     const double begin = bench_now_s();
-    while (bench_now_s() < begin + 0.3) { /* let the processor's clock rate rise */
+    while (bench_now_s() < begin + 0.3) { /* warm up */
         fedcodec_bursts_round(E, g.g[0], b->values, VALUES);
     }
     rows(b, "compressible", &g, 1);

@@ -27,8 +27,6 @@ static double entropy(double p) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
 }
 
-/* Write positions with this code, even if Golomb's is shorter. */
-
 typedef struct written {
     uint8_t *dst;
     size_t cap, len;

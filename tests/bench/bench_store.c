@@ -211,9 +211,7 @@ static int compare_stores(const char *directory, bool of_lead) {
     if (!fed_postgres_is_there()) {
         return 77;
     }
-    bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO,
-                  /* the server runs as another user */
-                  "chmod");
+    bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO, "chmod");
     bench_require(setenv("TMPDIR", directory, 1) == 0 ? FED_OK : FED_EIO, "setenv");
     fed_postgres_open(&server);
     bench_require(fedserver_store_parse("postgres:there", &choice, &err), err.text);
@@ -272,7 +270,7 @@ int main(int argc, char **argv) {
         "|   bytes | batch |      raw |    store |     rows | /raw  | /rows | end ms | rows   |\n"
         "|---|---|---|---|---|---|---|---|---|\n",
         ROUNDS);
-    static const size_t lens[] = {2048, 1724320}; /* 1.7 MB: an update of lenet5-caffe as float32 */
+    static const size_t lens[] = {2048, 1724320}; /* 1724320: lenet5-caffe as float32 */
     for (int i = 0; i < 2; i++) {
         b.len = lens[i];
         b.body = bench_alloc(b.len);

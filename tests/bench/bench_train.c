@@ -61,7 +61,7 @@ static const char *const ways[WAYS] = {"nchw", "nhwc", "nchw-compiled", "nhwc-co
 typedef struct side {
     const fedtrain_kernels *kernels;
     fedtrain_net *net, *bfloat16; /* bfloat16: NULL on other units than the first */
-    torch_peer torch;             /* pid = 0: there is no PyTorch */
+    torch_peer torch;
     double rate[TURNS][ROUNDS];
 } side;
 
@@ -270,7 +270,6 @@ static void run_net(bench *b, const net *n) {
     free_nets(b);
 }
 
-/* Pin this process and its children to the last processor that it may use. */
 static void pin(void) {
     cpu_set_t allowed;
     bench_require(sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? FED_OK : FED_EIO,

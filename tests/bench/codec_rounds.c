@@ -9,7 +9,6 @@
 
 enum { WARM_ROUNDS = 8 };
 
-/* Plain loops are slow and get fewer rounds. */
 static size_t loop_rounds(const bench *b) {
     return b->rounds / 10 > 3 ? b->rounds / 10 : 3;
 }

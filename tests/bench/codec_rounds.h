@@ -14,7 +14,7 @@ typedef enum bench_op {
     BENCH_ENCODE,
     BENCH_UNGUARDED, /* encode without guard: an error may change the residual */
     BENCH_DECODE,
-    BENCH_AXPY, /* decode and add */
+    BENCH_AXPY,
     BENCH_FOLD, /* decode and add to int64 sums */
     BENCH_OPS
 } bench_op;
@@ -27,10 +27,10 @@ typedef struct bench {
     size_t n, rounds;
     float *e, *unguarded; /* residuals of encodes with and without guard */
     float *before, *y;    /* before: a copy of a residual; y: decoded values */
-    float *spare;         /* memory for the yardsticks */
+    float *spare;
     int64_t *acc;
-    uint32_t *at;     /* positions of the nonzero values of a message */
-    bench_times copy; /* median time of memcpy of each measurement */
+    uint32_t *at; /* positions of the nonzero values of a message */
+    bench_times copy;
 } bench;
 
 /** Start a benchmark. With b->files, b->gradients must be set. */
@@ -46,8 +46,8 @@ const float *bench_gradient(const bench *b, size_t round);
 typedef struct message {
     fedcodec codec;
     const fed_layout *layout;
-    const char *unit; /* name of the vector unit */
-    bool alone;       /* messages have no envelope */
+    const char *unit;
+    bool alone; /* messages have no envelope */
     void *work;
     uint8_t *dst;
     size_t cap, len;

@@ -29,7 +29,7 @@ static const char model[] = "lenet5-caffe", up[] = "sbc:p=0.01";
 typedef struct device {
     uint32_t next; /* next device of the list, as index + 1; 0: none */
     uint32_t due_s;
-    uint64_t lease; /* 0: none */
+    uint64_t lease;
     uint32_t round, version;
     uint32_t told_ms; /* the wait that the coordinator demanded, in ms */
     uint16_t trained;
@@ -44,14 +44,13 @@ struct crowd {
     uint32_t second;
     fed_rng rng;
     uint64_t task;
-    fed_writer update; /* the envelope of all updates */
+    fed_writer update;
     fed_writer body;
     crowd_counts counts;
     double start_s;
 };
 
 static void stand(crowd *c, uint32_t k, uint32_t due_s) {
-    /* A device that acts after the ring's last second waits in that second's list. */
     const uint32_t last = c->second + RING - 1;
     uint32_t *list = &c->ring[(due_s < last ? due_s : last) % RING];
     c->devices[k].due_s = due_s;
@@ -77,7 +76,6 @@ static void fingerprint_of(uint32_t k, uint32_t count, uint8_t fingerprint[FED_S
     }
 }
 
-/* The caller frees response->body. */
 static void ask(crowd *c, uint32_t k, const char *method, const char *path, const char *query,
                 fedserver_response *response) {
     uint8_t fingerprint[FED_SHA256_SIZE];
@@ -113,7 +111,7 @@ static void download(crowd *c, uint32_t k, const fed_assignment *assignment) {
     ask(c, k, "GET", FED_PATH_MODEL, query, &response);
     fedserver_blob_free(response.body);
     bench_require(response.status == 200 ? FED_OK : FED_ESTATE, "a model");
-    d->version = assignment->version + 1; /* 0: no model */
+    d->version = assignment->version + 1;
     c->counts.downloads++;
 }
 

@@ -14,8 +14,8 @@
 /** Counts of a crowd's requests. Zero it to count anew. */
 typedef struct crowd_counts {
     uint64_t checkins, leases, downloads, updates, counted, refused, failed;
-    uint64_t up_bytes, down_bytes; /* bytes of bodies */
-    uint64_t busiest;              /* largest number of requests in a second */
+    uint64_t up_bytes, down_bytes;
+    uint64_t busiest;
     double cpu_s;
     uint64_t batches;
     uint32_t took[64]; /* [k]: number of batches of 2^((k - 1) / 2) us to 2^(k / 2) us */

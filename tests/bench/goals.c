@@ -4,7 +4,7 @@
 
 const size_t goal_sizes[GOAL_SIZES] = {431080, 11200000, 60000000};
 
-enum { CACHED = 1000000 }; /* largest number of values that fit into a cache */
+enum { CACHED = 1000000 };
 
 double goal_share(size_t n) {
     return n <= CACHED ? 0.8 : 0.9;

@@ -9,12 +9,11 @@
 
 enum { GRADIENTS_MAX = 64 };
 
-/** Gradients of one model. */
 typedef struct gradients {
     fed_layout layout;
     const float *g[GRADIENTS_MAX]; /* float32[layout.size] each */
     size_t count;
-    float *drawn; /* memory of drawn gradients */
+    float *drawn; /* memory of the gradients if they were drawn */
 } gradients;
 
 /** Draw gradients of n values near 1e-3: Laplace-distributed, or if `dense` normally distributed.

@@ -104,7 +104,6 @@ typedef struct times {
     size_t packed[PEERS_MAX];
 } times;
 
-/* Return bytes enough for every compressor's output and for the floats. */
 static size_t room(size_t len, size_t floats) {
     size_t most = floats > len ? floats : len;
     for (const peer *p = peers; p->name != NULL; p++) {

@@ -210,7 +210,6 @@ static size_t plain_sbc(double p, float *residual, const float *x, size_t n, voi
     return send(up.mean >= -down.mean ? &up : &down, residual, n, (unsigned)fmax(b, 0.0), dst);
 }
 
-/* twobit, value by value */
 static size_t plain_twobit(double t, float *residual, const float *x, size_t n, void *scratch,
                            uint8_t *dst) {
     static const uint8_t plus[4] = {0xc0, 0x30, 0x0c, 0x03}, minus[4] = {0x80, 0x20, 0x08, 0x02};

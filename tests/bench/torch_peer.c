@@ -22,7 +22,6 @@ static void hold_to(const char *unit) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-/* In the child process, run the worker, which ends early if PyTorch is missing. */
 static void run_worker(const char *python, const char *unit, const int in[2], const int out[2]) {
     hold_to(unit);
     dup2(in[0], STDIN_FILENO);

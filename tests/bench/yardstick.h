@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-/* unit: the vector unit to use, by name. */
-
 /** Multiply and add in registers only. Returns the number of operations, 2 for each multiply-add.
  */
 double yardstick_multiply_adds(const char *unit, size_t rounds);

@@ -31,7 +31,7 @@ static double multiply_adds(size_t rounds) {
 }
 
 static void rewrite_memory(float *x, size_t n) {
-    volatile float nothing = 0; /* unknown to the compiler */
+    volatile float nothing = 0;
     vec term = (vec){0} + nothing;
     for (size_t i = 0; i + LANES <= n; i += LANES) {
         vec_store(x + i, vec_load(x + i) + term);

@@ -82,7 +82,6 @@ static fed_status encode(place *p) {
                                p->work, p->message, p->cap, p->head);
 }
 
-/* The processor has encoded the message, so that the device only decodes. */
 static fed_status add(place *p) {
     const fedcodec_gpu_head head = {.len = (uint32_t)p->len};
     FED_TRY(fed_gpu_copy(p->stream, p->message, p->bytes, p->len, FED_GPU_UP));

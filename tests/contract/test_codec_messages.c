@@ -93,7 +93,6 @@ static void random_bytes_are_refused_or_decode_within_bounds(void) {
             m.len = fed_rng_below(&rng, 20);
             m.data = malloc(m.len + (m.len == 0));
             for (size_t k = 0; k < m.len; k++) {
-                /* half of the bytes are small, as counts and parameters are */
                 m.data[k] = (uint8_t)fed_rng_below(&rng, fed_rng_below(&rng, 2) ? 256 : 4);
             }
             try_changed(&m, m.data);
@@ -188,10 +187,9 @@ static void fold_refuses_weights_and_values_that_could_overflow(void) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         float fits[3] = {16.0f, -16.0f, 16.0f}, past[3] = {17.0f, 17.0f, 17.0f}, max_abs = 0.0f;
         int64_t acc[3] = {1, 2, 3};
-        if (codec.vtable->id == FEDCODEC_ID_threelc) { /* 3lc multiplies by s */
+        if (codec.vtable->id == FEDCODEC_ID_threelc) {
             fits[0] = fits[1] = fits[2] = (float)(16.0 / codec.param[0]) * 0.999f;
         }
-        /* eden may send larger values */
         if (codec.vtable->id == FEDCODEC_ID_eden) {
             fits[0] = fits[1] = fits[2] = 8.0f;
         }

@@ -93,7 +93,6 @@ static void assert_same_as_reference(const fedcodec *codec, contract_fill kind, 
     free(reference.decoded);
 }
 
-/* Test each stride-th kind of values. */
 static void assert_all_same_as_reference(size_t n, unsigned stride) {
     for (contract_fill kind = n % stride; kind < CONTRACT_FILLS; kind += stride) {
         float *x = contract_values(kind, n);
@@ -201,7 +200,6 @@ static void x_is_added_to_the_residual_first(void) {
     }
 }
 
-/* Codecs have default parameters, and values are above twobit's threshold. */
 static void feedback_sends_everything_in_the_end(void) {
     enum { N = 200, ROUNDS = 400 };
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {

@@ -14,7 +14,6 @@
 
 enum { MOST = 5 };
 
-/* A short run tests each third codec. */
 static unsigned each(void) {
     return FED_TEST_TRIES(1, 3);
 }
@@ -347,7 +346,6 @@ FED_TEST(a_lost_rank_ends_in_errors_and_never_in_a_hang) {
 
 enum { WORDS = 24, WORD_BYTES = 5000 };
 
-/* Rank 1 sends random heads and bytes, and leaves. */
 static void babble(exchange_entry *peer, uint64_t seed) {
     static const uint8_t bytes[WORD_BYTES] = {1, 0, 0, 0, 7, 3};
     const feddc_link_vtable *link = peer->run->link;

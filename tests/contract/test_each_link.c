@@ -63,10 +63,9 @@ FED_TEST(a_link_whose_events_are_late_and_mixed_is_a_link) {
 typedef struct chatter {
     link_entry entry;
     fed_error err;
-    bool told; /* rank 1's leaving was reported */
+    bool told;
 } chatter;
 
-/* Send messages to the next rank until this link fails or a rank leaves. */
 static void chat(void *arg) {
     chatter *c = arg;
     const feddc_link_vtable *link = c->entry.link;

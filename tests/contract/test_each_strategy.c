@@ -23,7 +23,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Call check for each strategy, alone and with clip. */
 static void each_spec(void (*check)(const char *spec)) {
     const fedserver_strategy_vtable *vtable;
     for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {

@@ -26,7 +26,6 @@ static worker_case case_of(const char *collective, const char *sync) {
                          .run = {8}};
 }
 
-/* Return whether the collective refuses the codec. */
 static bool is_refused(const char *collective, const char *codec) {
     const bool recodes = strcmp(collective, "ring") == 0 || strncmp(collective, "tree", 4) == 0;
     return recodes && feddc_codec_expands(codec);

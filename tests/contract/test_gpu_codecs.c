@@ -26,7 +26,6 @@ static fed_gpu *gpu;
 static fed_gpu_stream *stream;
 static bool is_small;
 
-/* Specs to test besides the defaults and limits of the parameters. */
 static const char *const more_specs[] = {
     "twobit:t=0.01",       "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
     "trunc:b=8",           "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
@@ -90,7 +89,7 @@ typedef struct place {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
     fedcodec_gpu *on_gpu;
-    size_t n, cap; /* cap: largest message, in bytes */
+    size_t n, cap;
     float *residual, *x, *y;
     uint8_t *message;
     void *work;
@@ -246,7 +245,6 @@ static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, si
     return fed_read_varint(&r) > 0 ? fed_read_u8(&r) : 0;
 }
 
-/* Has the message values or positions in a code that only the processor can read? */
 static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { RANS = 32, RANGE = 64 };
     const uint8_t said = said_by(codec, src, len, n);
@@ -451,7 +449,6 @@ static void same_constant(place *p) {
     }
 }
 
-/* The device must refuse values of bfloat16 or int8. */
 static void left_to_the_processor(const char *plain, const char *narrow) {
     static const size_t counts[] = {1, 2, 4, 9, 700, 20000};
     place p = {0};

@@ -130,8 +130,6 @@ FED_TEST(a_nan_on_a_gpu_ends_the_exchange_of_all) {
     }
 }
 
-/* Is the library of NCCL the fake one? */
-
 static bool has_nccl(void) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     return library != NULL && dlsym(library, "fed_fake_nccl") != NULL;

@@ -16,8 +16,7 @@ typedef struct kind {
     fed_status (*open_directory)(const char *directory, fedclient_platform *p, fed_error *err);
     fed_status (*open_memory)(fedclient_platform *p, fed_error *err);
     void (*close)(fedclient_platform *p);
-    size_t large; /* size of a large value for this platform, in bytes */
-    /* The sweep lets each step-th call fail. */
+    size_t large; /* bytes of a large value */
     uint64_t step;
 } kind;
 

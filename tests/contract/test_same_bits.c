@@ -120,7 +120,6 @@ static void check(const char *collective, const char *codec) {
             fail_msg("the thread says \"%s\", and no rank of MPI does", entries[r].line);
         }
     }
-    /* ranks 0 and 1 are always workers */
     assert_string_equal(strstr(entries[0].line, ": "), strstr(entries[1].line, ": "));
 }
 

@@ -51,7 +51,6 @@ static bool has_one_form(const fedcodec_stage *stage) {
     return strcmp(stage->name, "zstd") != 0;
 }
 
-/* Does a packed message determine its length? */
 static bool tells_its_length(const fedcodec_stage *stage) {
     return strcmp(stage->name, "entropy") != 0;
 }

@@ -166,7 +166,6 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     sweep(f, task);
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
     expect_version(f, task, 2, 4);
-    /* a blob of another task stays */
     assert_true(is_there(f, other, foreign));
     free(values);
     free(unchanged);
@@ -264,7 +263,7 @@ static void another_thread_puts_blobs_while_a_transaction_is_open(void **state) 
     worker w = {.f = f, .task = add_task(f, "t")};
     pthread_t thread;
     commit(f, f->db);
-    fedserver_update_row row = a_lease(f); /* opens a transaction on f->db */
+    fedserver_update_row row = a_lease(f);
     assert_int_equal(pthread_create(&thread, NULL, put_beside, &w), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     const fedserver_keyframe named = {.version = 1, .digest = w.digest, .size = SIZE, .kept = true};

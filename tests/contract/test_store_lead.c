@@ -262,7 +262,6 @@ int main(void) {
         WITH(nobody_leads_beside_one_that_serves_alone),
         WITH(an_address_that_is_too_long_is_refused),
     };
-    /* Stores with `lead` allow several coordinators. */
     int failures = 0;
     for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
         const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';

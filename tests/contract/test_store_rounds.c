@@ -245,7 +245,7 @@ static void a_device_may_report_twice_but_a_lease_once(void **state) {
     const fedserver_update_row next = {
         .task = row.task, .round = row.round + 1, .device = row.device, .lease = row.lease};
     fed_status again = f->store->update_add(f->db, &next, (const uint8_t *)"d", 1, &f->err);
-    /* the statement may fail only at the commit */
+    /* the error may come at the commit */
     again = again == FED_OK ? f->store->commit(f->db, &f->err) : again;
     assert_fed_status(again, FED_EIO);
     f->store->rollback(f->db);
@@ -305,7 +305,7 @@ static void updates_are_their_rounds(void **state) {
     sums seen = {0};
     for (uint32_t k = 1; k <= 5; k++) {
         row.lease = k;
-        row.round = 6 + k % 3; /* 7, 8, 6, 7, 8 */
+        row.round = 6 + k % 3;
         must(f->store->update_add(f->db, &row, (const uint8_t *)"\1", 1, &f->err));
     }
     must(f->store->update_each(f->db, row.task, 7, sum_up, &seen, &f->err));
@@ -475,7 +475,7 @@ static void fill_task(fixture *f, uint64_t task, int64_t device) {
     }
 }
 
-/* Check that all of the task's rows exist, or only the committed round. */
+/* all: all rows exist; otherwise only the committed round. */
 static void expect_task(fixture *f, uint64_t task, bool all) {
     fedserver_model_row model = {.values = NULL};
     fedserver_keyframe keyframe;

@@ -56,7 +56,6 @@ static fed_status counts_an_update(batch *b, fed_error *err) {
     return b->f->store->update_add(b->f->db, &b->row, (const uint8_t *)"ab", 2, err);
 }
 
-/* An update that the SQLite store keeps in a file. */
 static fed_status counts_a_large_update(batch *b, fed_error *err) {
     enum { SIZE = 100000 };
     static const uint8_t body[SIZE];
@@ -130,7 +129,6 @@ static void begin_batch(fixture *f, batch *b) {
     must(f->store->device_count(f->db, &b->devices, &f->err));
 }
 
-/* Check that nothing of the batch is stored, and that the next batch is. */
 static void assert_undone(batch *b) {
     const fedserver_store *s = b->f->store;
     fed_error err = {0};
@@ -313,7 +311,6 @@ static void clear_trap(const fixture *f) {
     fed_postgres_sql(f->where, "DROP FUNCTION fedserver.trap CASCADE", NULL, 0);
 }
 
-/* Let each write of the batch fail in turn, by running `deed`. */
 static void fail_each_write(fixture *f, const char *deed, fed_status expected, bool lives) {
     bool fired = true;
     int turn = 1;

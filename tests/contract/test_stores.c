@@ -331,7 +331,7 @@ static int damage(const char *directory, uint8_t byte, size_t run) {
     return damaged;
 }
 
-/* S9. A store may keep nothing in the directory. */
+/* S9 of docs/durability.md. */
 static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **state) {
     fixture *f = *state;
     static const size_t sizes[] = {3000, LARGE};

@@ -34,8 +34,6 @@ static const form forms[] = {
 
 enum { FORMS = sizeof forms / sizeof forms[0], FORM_BYTES = 1000 };
 
-/* Each of these functions reads a file of the folder, and writes what it found. */
-
 static fed_status read_set(const char *folder, fed_writer *w, fed_error *err) {
     fedtrain_dataset set;
     FED_TRY(fedtrain_dataset_open("csv:label=kind", folder, "train", &set, err));
@@ -138,7 +136,7 @@ static fed_status read_key(const char *folder, fed_writer *w, fed_error *err) {
 static const struct reader {
     const char *file, *text, *wanted;
     fed_status (*read)(const char *folder, fed_writer *w, fed_error *err);
-    bool blanks_count; /* blanks at line ends are part of the text */
+    bool blanks_count;
 } readers[] = {
     {"train.csv", "kind,a,b\n1,0.5,7\n0,-3,8\n", "0.5 7: 1; -3 8: 0; ", read_set, false},
     {"classes.txt", "low\nmid\nhigh\n", "1 2: 0; 3 4: 2; 5 6: 1; ", read_classes, false},

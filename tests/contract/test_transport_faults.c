@@ -17,14 +17,14 @@ static const char *kind;
 
 typedef struct world {
     fed_pem ca_key, ca;
-    fed_identity who; /* the server's key and certificate */
+    fed_identity who;
     fed_tls server;
     fedclient_transport transport;
     fed_writer answer;
     int status;
     uint32_t hold_ms;
     int64_t stop_at_ms; /* 0: never */
-    size_t limit;       /* largest answer in bytes */
+    size_t limit;
     fed_error err;
 } world;
 
@@ -69,7 +69,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* On its k-th connection the server follows script k. */
 #define SCRIPT(...) ((const fed_step[]){__VA_ARGS__, {FED_END, NULL, 0}})
 #define play(w, ...)                                                                               \
     fed_tls_open(&(w)->server, &(fed_tls_options){.who = &(w)->who, .scripts = {__VA_ARGS__}})
@@ -94,7 +93,7 @@ static const fed_step hello[] = {HEAR, OK_HELLO, {FED_END, NULL, 0}};
 
 static fed_status read_body(void *user, void *dst, size_t cap, size_t *len) {
     size_t *at = user;
-    *len = cap < 5000 ? cap : 5000; /* fewer bytes than asked for */
+    *len = cap < 5000 ? cap : 5000;
     for (size_t k = 0; k < *len; k++) {
         ((uint8_t *)dst)[k] = fed_tls_byte((*at)++);
     }

@@ -209,7 +209,7 @@ static void lines_to_caches_trust_other_cas(void **state) {
     assert_fed_status(get_status(w), FED_EAUTH);
     assert_fed_ok(send_to(w, w->other.front, "GET", "/v1/status", NULL));
     fedclient_transport_close(&w->transport);
-    options.ca_pem = NULL; /* the system's CAs */
+    options.ca_pem = NULL;
     const fed_status opened = fedclient_transport_open(kind, &options, &w->transport, &w->err);
     if (strcmp(kind, "mbedtls") == 0) {
         assert_fed_status(opened, FED_ENOTFOUND);

@@ -30,8 +30,8 @@ typedef struct world {
     char token[TOKENS][FEDSERVER_TOKEN];
     int tokens_used;
     fed_identity honest, flooder;
-    char digest[17]; /* digest of the model at the start */
-    long memory_kb;  /* memory of both processes at the start */
+    char digest[17];
+    long memory_kb;
     pid_t front;
     unsigned scale;
     uint64_t tried;
@@ -260,7 +260,7 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
     assert_int_equal(post(curl, "/v1/checkin", port, body, len, NULL), 200);
     revoke(&lost);
-    for (int k = 0; k < 6; k++) { /* on a kept connection, then on new ones */
+    for (int k = 0; k < 6; k++) {
         assert_int_equal(post(curl, "/v1/checkin", port, body, len, word), 403);
         assert_string_equal(word, "device_revoked");
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
@@ -613,14 +613,12 @@ static void tokens_are_not_guessed(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* All requests come from one address. */
 static void a_right_token_is_taken_among_wrong_ones(void **state) {
     (void)state;
     fed_identity who;
     const uint16_t port = w.coordinator.front_port;
     long status = 401;
-    for (int k = 0; k < 100 && status == 401;
-         k++) { /* on a slow machine more than 10 are accepted */
+    for (int k = 0; k < 100 && status == 401; k++) {
         status = fed_curl_enrol(&w.ca, port, "wrong", &who);
         w.tried++;
     }

@@ -39,16 +39,16 @@ typedef struct chaos {
     chaos_child *device, coordinator, proxy, loris;
     fed_rng dice;
     unsigned device_kills, coordinator_kills, clock_jumps, again;
-    unsigned acknowledged; /* acknowledged updates at the coordinator's last kill */
-    int64_t kill_device_ms, kill_coordinator_ms, jump_ms; /* times of the next events */
-    fed_postgres *database; /* the store's server; NULL: the store is SQLite */
+    unsigned acknowledged;
+    int64_t kill_device_ms, kill_coordinator_ms, jump_ms;
+    fed_postgres *database; /* NULL: the store is SQLite */
     unsigned database_kills,
         given_up; /* given_up: coordinators that ended without their database */
     int64_t kill_database_ms;
     bool broken;
 } chaos;
 
-static unsigned small_devices, small_rounds = 8; /* small_devices = 0: the default runs */
+static unsigned small_devices, small_rounds = 8;
 static uint64_t seed = 1;
 
 static unsigned largest_power(unsigned most) {
@@ -273,7 +273,6 @@ static bool on_postgres(void) {
     return store != NULL && strcmp(store, "postgres") == 0;
 }
 
-/* slots > 1: each device takes part in all tasks. */
 static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigned slots) {
     fed_postgres server;
     chaos c = {.devices = devices, .rounds = rounds, .tasks = tasks};
@@ -342,7 +341,7 @@ int main(int argc, char **argv) {
         seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     }
     if (on_postgres() && !fed_postgres_is_there()) {
-        return 77; /* skipped */
+        return 77;
     }
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

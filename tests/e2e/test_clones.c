@@ -23,8 +23,8 @@ typedef struct copy {
     fedclient_platform platform;
     fedclient_transport line;
     fedclient *client;
-    float step;        /* added to every value by each training */
-    struct copy *then; /* takes part in a round while this copy trains for the first time */
+    float step;
+    struct copy *then; /* NULL, or a copy that takes part in a round meanwhile */
 } copy;
 
 typedef struct world {
@@ -177,7 +177,7 @@ FED_TEST_WITH(what_a_clone_has_trained_is_refused_and_counted_later, world *w) {
     assert_int_equal(step_until(&w->first, FEDCLIENT_COUNTED).round, 2);
     step_until(&w->first, FEDCLIENT_FINISHED);
     read_model(&w->first, after);
-    for (int i = 0; i < PARAMETERS; i++) { /* one training of the second copy, two of the first */
+    for (int i = 0; i < PARAMETERS; i++) {
         assert_true(fabsf(after[i] - before[i] - 6.0f) < 1e-5f);
     }
 }

@@ -250,7 +250,6 @@ static bool three_work(const json_t *root) {
 
 static json_int_t killed_at;
 
-/* Is worker 1 dead, and do the other two train without it? */
 static bool two_go_on(const json_t *root) {
     return text(worker_group_over(root, "tcp"), "verdict")[0] != '\0' &&
            strcmp(text(worker_of(root, 1), "state"), "dead") == 0 && is_well(worker_of(root, 0)) &&

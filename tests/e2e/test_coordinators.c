@@ -23,7 +23,7 @@ typedef struct world {
     fed_cluster cluster;
     chaos_child device[DEVICES];
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned kills; /* number of killed leaders */
+    unsigned kills;
     unsigned acknowledged;
     int64_t limit_ms;
 } world;
@@ -118,7 +118,6 @@ static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
     return (unsigned)leader;
 }
 
-/* Kill the leader in the middle of a round. */
 static void kill_leader(world *w) {
     uint64_t term = 0;
     const unsigned leader = await_leader(w, 0, &term);
@@ -173,7 +172,7 @@ FED_TEST_WITH(every_front_tells_what_the_leader_knows, world *w) {
              w->cluster.member[leader].bind, w->cluster.member[leader].link, (unsigned)term);
     for (unsigned k = 0; k < MEMBERS; k++) {
         bool said = false;
-        while (!said) { /* until the followers are connected to the leader */
+        while (!said) {
             fed_reply r = ask_front(w, k, "/v1/status");
             said = r.status == 200 && strstr(fed_reply_text(&r.body), leads) != NULL;
             fed_reply_free(&r);
@@ -195,7 +194,7 @@ static void await_end(world *w, unsigned k) {
 FED_TEST_WITH(a_leader_that_is_stopped_hands_over_and_ends_well, world *w) {
     uint64_t term = 0;
     bool stopped[MEMBERS] = {false};
-    for (unsigned k = 0; k < MEMBERS; k++) { /* the last leader has no follower */
+    for (unsigned k = 0; k < MEMBERS; k++) {
         const unsigned leader = await_leader(w, term, &term);
         assert_false(stopped[leader]);
         stopped[leader] = true;
@@ -206,7 +205,7 @@ FED_TEST_WITH(a_leader_that_is_stopped_hands_over_and_ends_well, world *w) {
 
 int main(void) {
     if (!fed_postgres_is_there()) {
-        return 77; /* skipped */
+        return 77;
     }
     return fed_cases_run_each(setup, teardown);
 }

@@ -21,10 +21,9 @@ static const float unit = 1.0f / 4096;
 
 enum { EVERY = FED_TEST_SIZE(7, 23) };
 
-/* The stored state of the edge aggregator's device. */
 typedef struct upstream {
-    uint64_t number; /* number of the last training */
-    double total;    /* sum of all changes, in units */
+    uint64_t number;
+    double total; /* sum of all changes, in units */
 } upstream;
 
 typedef struct world {
@@ -104,7 +103,7 @@ static void one_round(world *w, fedserver_edge *edge, upstream *u) {
                                         .lease_ms = LEASE_MS};
     turn(w, edge, &offer, &change);
     for (int turns = 0; !change.ready; turns++) {
-        assert_true(turns < TURNS_MOST); /* D6 of docs/durability.md */
+        assert_true(turns < TURNS_MOST);
         devices_train(w);
         turn(w, edge, &offer, &change);
     }
@@ -118,7 +117,7 @@ static _Noreturn void live(world *w) {
     fed_error err = {0};
     fedserver_edge *edge = NULL;
     upstream u;
-    coordinator_crash(&w->home); /* opens the coordinator of `home` */
+    coordinator_crash(&w->home);
     assert_fed_ok_err(fedserver_edge_open(w->home.server, w->state, &rules, &edge, &err));
     for (upstream_read(w, &u); u.number < ROUNDS;) {
         one_round(w, edge, &u);
@@ -128,7 +127,7 @@ static _Noreturn void live(world *w) {
     _exit(0);
 }
 
-/* Run the edge aggregator in a child process. Returns the status of waitpid. */
+/* Returns the status of waitpid. */
 static int run(world *w) {
     int how = 0;
     fflush(NULL);

@@ -38,7 +38,7 @@ static uint64_t seed = 1;
 typedef struct server {
     chaos_child child;
     char directory[340], log[340];
-    unsigned front, devices; /* ports, kept over restarts */
+    unsigned front, devices; /* ports */
     bool listened;
     unsigned kills;
     int64_t strike_ms;
@@ -78,7 +78,7 @@ static void make_server(world *w, unsigned k) {
     server *s = &w->server[k];
     fed_error err = {0};
     fedserver *home = NULL;
-    if (k == UPSTREAM) { /* where federation_check reads */
+    if (k == UPSTREAM) {
         snprintf(s->directory, sizeof s->directory, "%s/coordinator", w->directory);
     } else {
         snprintf(s->directory, sizeof s->directory, "%s/site%u", w->directory, k);
@@ -143,7 +143,7 @@ static _Noreturn void become_server(const world *w, unsigned k) {
         words[WITHOUT_EDGE] = NULL;
     } else {
         snprintf(slots, sizeof slots, "%u", goal[k]);
-        if (k % 2 == 0) { /* earlier names of these options */
+        if (k % 2 == 0) {
             words[COHORT] = "--site-cohort";
             words[MINIMUM] = "--site-minimum";
         }

@@ -118,7 +118,7 @@ static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(v
     json_t *result = read_result(w);
     assert_int_equal(integer(result, "rounds"), 3);
     json_int_t present = integer(result, "clients_present");
-    assert_true(present >= 18); /* two clients may be late in each round */
+    assert_true(present >= 18); /* two clients may be late in each of three rounds */
     assert_int_equal(integer(result, "clients_identical"), present);
     assert_int_equal(integer(result, "coordinator_kills"), 1);
     assert_true(integer(result, "updates_counted") >= 3 * 18);
@@ -238,7 +238,6 @@ static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(
     assert_true(accuracy_of_run(w, task, more) > 0.7);
 }
 
-/* Running statistics are sent as float32. */
 static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **state) {
     const world *w = *state;
     static const char task[] =
@@ -475,7 +474,6 @@ static void digest_of_run(const world *w, const char *out, char hex[17]) {
     assert_string_equal(left, hex);
 }
 
-/* If a run has ended before the signal comes, the run can't be continued. */
 static void a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model(void **state) {
     const world *w = *state;
     char whole[300], parts[300], one[17], other[17];

@@ -46,7 +46,7 @@ static int teardown(void **state) {
     return ended == FED_OK ? 0 : 1;
 }
 
-/* Enrol a device. Returns the HTTP status; 0: no answer came. */
+/* Returns the HTTP status; 0: no answer came. */
 static long enrol(world *w) {
     fed_identity who;
     const char *token = w->token[w->tokens_used++];
@@ -231,7 +231,7 @@ FED_TEST_WITH(a_front_that_cannot_serve_ends_the_start, world *w) {
     fed_test_put(w->coordinator.directory, "front.key", encrypted, strlen(encrypted));
     expect_no_start(w, "front.key");
     copy(w, "server.key", NULL, "front.key");
-    copy(w, "ca.pem", "server.pem", "front.pem"); /* wrong order */
+    copy(w, "ca.pem", "server.pem", "front.pem");
     expect_no_start(w, "front.pem");
     copy(w, "server.pem", "ca.pem", "front.pem");
     assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));

@@ -23,7 +23,7 @@
 #define MODEL "input 256 | dense 128 | relu | dense 10"
 
 enum { SKIPPED = 77, DEVICES = 8, LIMIT_S = 600, POLL_MS = 5, TOKEN_LIFE_S = 24 * 3600 };
-enum { BETWEEN = 4 }; /* acknowledged updates before the disk is filled again */
+enum { BETWEEN = 4 };
 
 /* A round has a power of two of updates, so that every mean is exact in float32. */
 static const char task[] = "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
@@ -40,8 +40,8 @@ typedef struct world {
     unsigned fills, fills_most;
     bool full;
     unsigned ends;
-    bool held;             /* the devices are stopped by SIGSTOP */
-    unsigned acknowledged; /* acknowledged updates when the disk was last freed */
+    bool held;
+    unsigned acknowledged;
 } world;
 
 static void mount_small(world *w, const char *name, const char *size) {
@@ -317,7 +317,6 @@ FED_TEST(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql) {
     run_on(true);
 }
 
-/* Can this process mount a file system for itself? */
 static bool may_mount(void) {
     char place[300];
     fed_test_tmpdir(place, sizeof place);

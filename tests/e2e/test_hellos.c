@@ -20,12 +20,8 @@
 #include "fed_curl.h"
 
 enum { DEVICES = 20, FLOATS = 6, HELLO_MOST = 8192, KINDS_MOST = 400 };
-enum { BATCH = 4, BATCHES = 5 }; /* BATCH: hellos in a batch */
-enum {
-    RAIN_PER_S = 50,
-    RAIN = 250,
-    OPEN_MOST = 100
-}; /* RAIN: hellos; OPEN_MOST: connections left open */
+enum { BATCH = 4, BATCHES = 5 };
+enum { RAIN_PER_S = 50, RAIN = 250, OPEN_MOST = 100 };
 enum { ROUNDS_LEAST = 5, RAIN_LIMIT_MS = 120 * 1000 };
 enum { HELLO_US = FED_TEST_SIZE(3000, 100 * 1000) };
 

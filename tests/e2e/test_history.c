@@ -48,11 +48,10 @@ FED_TEST(a_lost_update_is_found) {
     fed_history_acknowledged(h, 1, 999, 2, 5);
     assert_broken(h, "H2", "round 2 counted 3 updates, 4 were acknowledged");
     h = sound();
-    fed_history_acknowledged(h, 1, 999, 5, 5); /* of a round that is not committed */
+    fed_history_acknowledged(h, 1, 999, 5, 5);
     assert_broken(h, "H2", "all rounds counted 12 updates, 13 were acknowledged");
 }
 
-/* Two coordinators have a log each. */
 FED_TEST(a_round_that_two_coordinators_commit_is_found) {
     fed_history *h = sound();
     fed_history_next_log(h);

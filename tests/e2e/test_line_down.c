@@ -78,7 +78,6 @@ FED_TEST(one_is_cut_off_and_the_others_go_on) {
                 assert_int_equal(g.code[i], WORKER_GROUP_FINISHED);
             }
         }
-        /* The cut-off worker was told that it is left out, or lost the failure detector. */
         assert_true(g.code[victim] == WORKER_GROUP_LEFT_OUT ||
                     g.code[victim] == WORKER_GROUP_ALONE);
         (void)shell("ip link delete feddc0 2>/dev/null");

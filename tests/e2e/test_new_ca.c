@@ -21,7 +21,7 @@ typedef struct device {
 typedef struct world {
     char directory[300], server[64], said[4000];
     const char *transport;
-    sim_coordinator coordinator; /* its member ca is the old CA */
+    sim_coordinator coordinator;
     fed_pem new_ca;
     char token[TOKENS][FEDSERVER_TOKEN];
     int tokens_used;
@@ -158,7 +158,6 @@ static void another_ca_over(world *w) {
     assert_cert(w, "drop-old-ca", false, "3 of 3 devices");
     change_over(w);
     read_new_ca(w);
-    /* Devices that have changed to the new CA work on, also after a restart. */
     assert_cert(w, "drop-old-ca --force", false, "fedserver cert renew");
     assert_cert(w, "renew --force", true, "server.pem is of the new one");
     hang_up_until_refused(w, old_ca, NULL, front);

@@ -75,7 +75,7 @@ typedef struct wanted {
     bool unmarked_answer;
 } wanted;
 
-/* The bytes that host 2 has received, in shared memory. */
+/* In shared memory. */
 typedef struct board {
     _Atomic uint64_t received;
     _Atomic bool listens, failed;

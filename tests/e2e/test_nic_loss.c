@@ -82,7 +82,7 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
             uint8_t tos = p.family == 4 ? ip[1] : (uint8_t)(ip[0] << 4 | ip[1] >> 4);
             if (p.tcp && (tos & 0xfc) == 0x2c) {
                 assert_int_equal(f.offload.flags, 0);
-                assert_false(bad_frame_whole(&f, &p)); /* wrong as a checksum of TCP */
+                assert_false(bad_frame_whole(&f, &p));
                 compressed++;
             }
         }
@@ -138,7 +138,6 @@ static void turn_dscp_off(nic_world *w) {
     atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
 }
 
-/* Let the line change the DSCP of segments. */
 static void turn_dscp_into_the_nics(nic_world *w) {
     atomic_store(&w->rates.tos, 0x2c);
     atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
@@ -161,7 +160,7 @@ static void routers_may_change_the_dscp(void **state) {
         nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, STALL_MS, changes[k]);
         assert_compressed("DSCP changed midway", &t);
         t = nic_streams_run(w, "DSCP changed", plans, MANY, STALL_MS, NULL);
-        say("DSCP changed", &t); /* the SYN is changed, too */
+        say("DSCP changed", &t);
         nic_world_calm(w);
     }
 }

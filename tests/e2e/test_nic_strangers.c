@@ -13,7 +13,7 @@ enum {
     STALL_MS = 30000,
     MANY = 8,
     BYTES = 4 << 20,
-    COPY = 1400, /* largest number of bytes copied from a real frame */
+    COPY = 1400,
     FAR = 0x40000000,
     TWIST = 253 - 6
 };
@@ -70,7 +70,6 @@ static void out_of_window(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, below(s, 2) != 0);
 }
 
-/* A segment marked as compressed, with invalid contents. */
 static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     if (p->payload + 4 <= p->end) {
         uint32_t kind = below(s, 4);
@@ -81,7 +80,6 @@ static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, true);
 }
 
-/* A forged SYN for an open connection. */
 static void another_syn(stranger *s, bad_frame *f, const bad_parts *p) {
     uint8_t *tcp = f->data + p->transport;
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
@@ -114,12 +112,11 @@ static void wrong_lengths(stranger *s, bad_frame *f, const bad_parts *p) {
         break;
     default:
         ip[6] = (uint8_t)below(s, 256);
-        break; /* IPv6: the next header */
+        break;
     }
     bad_frame_set_tos(f, p, 0xff, 0);
 }
 
-/* IP fragments of marked packets. */
 static void fragment(stranger *s, bad_frame *f, const bad_parts *p) {
     uint8_t *ip = f->data + p->ip;
     f->data[p->transport + 4] ^= FAR >> 24;
@@ -183,7 +180,6 @@ static void imitate(stranger *s, bad_frame *f) {
     }
 }
 
-/* Exchange source and destination. */
 static void turn_round(bad_frame *f, const bad_parts *p) {
     uint8_t swap[16];
     const size_t at[][2] = {

@@ -22,7 +22,7 @@ typedef struct device {
     fedclient_platform platform;
     fedclient_transport transport;
     fedclient *client;
-    float share; /* share of the distance to the target */
+    float share;
     uint32_t rounds;
 } device;
 
@@ -214,7 +214,7 @@ static double by_adam(double value, double u, double state[2]) {
 
 static const struct strategy {
     const char *spec;
-    double taken; /* the aggregated change as a share of the distance */
+    double taken;
     server_step step;
 } strategies[] = {{"fedavg", 0.5, by_mean},
                   {"fedavgm:m=0.5", 0.5, by_momentum},
@@ -277,7 +277,7 @@ static void coarse_updates_and_deltas_reach_the_target(void **state) {
     const double before = distance(values);
     for (int k = 0; k < DEVICES; k++) {
         open_device(w, k, train);
-        w->devices[k].share /= 4; /* small steps, for codecs with many rounds */
+        w->devices[k].share /= 4;
     }
     for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
         char settings[300];
@@ -337,7 +337,6 @@ static void who_needs_layers_declines_with_a_sentence(void **state) {
     assert_int_equal(declines, 1);
 }
 
-/* Overwrite a value of conv1.bias by a NaN. */
 static void spoil_first(const world *w) {
     static const uint8_t nan[4] = {0, 0, 0xc0, 0x7f};
     char path[320];

@@ -17,7 +17,7 @@
 #include "fed_operator.h"
 #include "fedserver/operator.h"
 
-static char out[8192]; /* output of the last program */
+static char out[8192];
 
 /* A program and its arguments; "@" stands for the output's name. */
 typedef struct writer {
@@ -142,11 +142,11 @@ FED_TEST(an_output_that_is_a_pipe_is_written) {
 
 FED_TEST(a_full_device_stays_a_device) {
     if (geteuid() != 0 || mknod(in_dir("full.safetensors"), S_IFCHR | 0600, makedev(1, 7)) != 0) {
-        skip(); /* only root can make devices */
+        skip();
     }
     const int fd = open(in_dir("full.safetensors"), O_WRONLY | O_CLOEXEC);
     if (fd < 0) {
-        skip(); /* the file system does not support devices */
+        skip();
     }
     close(fd);
     for (size_t k = 0; k < WRITERS; k++) {
@@ -159,7 +159,6 @@ FED_TEST(a_full_device_stays_a_device) {
     }
 }
 
-/* Start a program whose output nobody reads. */
 static pid_t start_unheard(const char *program, const char *words) {
     char command[1024];
     int ends[2];

@@ -200,7 +200,7 @@ FED_TEST_WITH(devices_ahead_of_an_older_backup_heal_and_finish_the_task, world *
     round_trip(w, 4);
     step_until(&w->devices[0], FEDCLIENT_COUNTED);
     w->devices[1].breaks = true;
-    step_until(&w->devices[1], FEDCLIENT_RETRY); /* has a lease and an update of round 5 */
+    step_until(&w->devices[1], FEDCLIENT_RETRY);
     w->devices[1].breaks = false;
     restore(w);
     step_until(&w->devices[1], FEDCLIENT_REFUSED);

@@ -23,7 +23,7 @@
 #include "fedserver/server.h"
 #include "fedserver/versions/old_versions.h"
 
-enum { MB = 1000000, TRANSFERS = 3 }; /* the model, the update and the new model */
+enum { MB = 1000000, TRANSFERS = 3 };
 
 typedef struct world {
     char directory[256], coordinator[300], device[300];

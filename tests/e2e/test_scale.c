@@ -18,7 +18,7 @@ FED_TEST(memory_is_flat_in_updates_and_bounded_in_connections) {
     assert_int_equal(f.failures, 0);
     assert_int_equal(f.waiting, DEVICES - UPDATES);
     assert_int_equal(f.woken, f.waiting);
-#ifdef FED_SANITIZED /* a sanitizer needs memory of its own */
+#ifdef FED_SANITIZED
     return;
 #endif
     size_t bound = 3 * f.model_bytes + (size_t)DEVICES * CONNECTION_BYTES;

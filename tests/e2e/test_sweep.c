@@ -25,7 +25,6 @@ static const char late_task[] =
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* late_task with phases. */
 static const char phases_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
@@ -54,7 +53,6 @@ static const char median_task[] =
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"strategy\": \"median\", \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* An asynchronous task. */
 static const char stale_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
@@ -72,8 +70,8 @@ enum { FEWER = FED_TEST_SIZE(1, 5), DRAWS_MOST = 20 };
 typedef struct tally {
     const char *name;
     unsigned runs, points, kills, counted, lost, twice, broken;
-    unsigned histories; /* runs in which a rule of fed_history.h was broken */
-    uint64_t digest;    /* digest of each run's last model; 0: not checked */
+    unsigned histories;
+    uint64_t digest; /* digest of each run's last model; 0: not checked */
     bool quiet;
 } tally;
 
@@ -121,7 +119,6 @@ static void add_tally(tally *all, const tally *part) {
     all->histories += part->histories;
 }
 
-/** Start a process that does every step-th run of the list, from `first` on. */
 static pid_t start_worker(const federation_setup *setup, const fault_list *list, size_t first,
                           size_t step, tally *t) {
     fflush(NULL);

@@ -18,7 +18,7 @@ static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \
                            " \"cohort\": 4, \"goal\": 4, \"deadline_s\": 10}";
 
 typedef enum change {
-    STAYS,      /* no change */
+    STAYS,
     LETS_GO,    /* the leader ends in order */
     CUT_OFF,    /* the leader fails to renew its lead */
     UNSTORED,   /* the leader ends before a counted update is stored */
@@ -91,7 +91,6 @@ static void expect_outdone(fedserver *server) {
     assert_true(fedserver_begin(server, &err) == FED_ESTATE);
 }
 
-/* The primary and the standby of the database, in runs with failovers. */
 static fed_postgres pair[2];
 
 static void open_pair(void) {
@@ -289,7 +288,7 @@ int main(void) {
         fed_unit_test(a_store_in_files_can_not_be_shared),
     };
     if (!fed_postgres_is_there()) {
-        return 77; /* skipped */
+        return 77;
     }
     (void)setenv("FED_TEST_STORE", "postgres", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

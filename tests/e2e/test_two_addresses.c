@@ -91,7 +91,7 @@ static void start_coordinator(world *w) {
               front, "--devices-port", devices, "--quiet", (char *)NULL);
         _exit(127);
     }
-    while (len == 0) { /* the coordinator prints a line when both ports are open */
+    while (len == 0) {
         free(text);
         text = NULL;
         fed_sleep_ms(10);

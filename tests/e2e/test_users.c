@@ -29,7 +29,7 @@ static const char *name_of(user who) {
 
 typedef struct world {
     char parent[256], directory[300];
-    int program; /* file descriptor of the program, whose directory users may not read */
+    int program; /* file descriptor */
     pid_t rounds, front;
     uint16_t front_port, devices_port;
     fed_pem ca;
@@ -165,7 +165,6 @@ static void close_world(world *w) {
     fed_test_rmdir(w->parent);
 }
 
-/* Fail with the service's log if the service has ended. */
 static void must_live(const world *w, pid_t pid) {
     char path[320];
     uint8_t *log = NULL;
@@ -178,7 +177,6 @@ static void must_live(const world *w, pid_t pid) {
     }
 }
 
-/* Ask the front until it answers with 200. */
 static void ask_status(const world *w) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     for (long status = 0; status != 200;) {
@@ -360,7 +358,6 @@ static void walk(world *w, const user *users, size_t count, size_t keepers, user
     ask_status(w);
 }
 
-/* Call set_owners of deploy/systemd/fedserver-init.in. */
 static void set_owners(const world *w) {
     char command[1200];
     snprintf(command, sizeof command,

@@ -72,7 +72,7 @@ static int64_t await_words(pid_t pid, const char *output, const char *words) {
             fail_msg("\"%s\" is not in the output: %s", words, text);
         }
         fed_sleep_ms(5);
-        ended = has_ended(pid); /* before the last read, so that no output is missed */
+        ended = has_ended(pid);
         read_output(output, text, sizeof text);
         now = fed_clock_monotonic_ms();
     }
@@ -96,7 +96,6 @@ static void await_epoch(pid_t pid, const char *output, uint32_t count) {
     assert_true(epochs(output) >= count);
 }
 
-/* The time limit holds for each epoch. */
 static int await_end(pid_t pid, const char *output) {
     int status = 0;
     uint32_t before = epochs(output);

@@ -82,7 +82,6 @@ static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, si
     free(y);
 }
 
-/* All vector units must agree whether these bytes are a message, and on its values. */
 static void require_units_agree(size_t codec, const uint8_t *src, size_t len, size_t n) {
     float *first = fuzz_allocate(n * sizeof *first), max_abs = -1.0f;
     const fedcodec_unit *unit = fedcodec_unit_at(0);

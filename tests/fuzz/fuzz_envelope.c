@@ -39,7 +39,6 @@ static void walk(const uint8_t *data, size_t len) {
     require(status != FED_ENOTFOUND || frames == envelope.frames);
 }
 
-/* The layout has tensors of 60, 7 and 1 values. */
 enum { SIZE = 68 };
 
 /* Use a message that passed the check. Only too large values may still be refused. */

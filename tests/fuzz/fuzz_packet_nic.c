@@ -137,7 +137,6 @@ static void send(fednic_nic *near, receiver *r, input *in) {
     MUST(memcmp(r->plain, payload, len) == 0);
 }
 
-/* Send segments from the line to the second NIC. */
 static void from_wire(fednic_nic *far, input *in) {
     nic_shape shape = take_shape(in);
     if ((shape.tos & TOS) == MARKED) {
@@ -197,7 +196,7 @@ static void any(fednic_nic *nic, input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static receiver r;
     fednic_nic_options options = {.e = E, .flows = ENOUGH};
-    fednic_nic *near = NULL, *strangers = NULL; /* strangers: a third NIC */
+    fednic_nic *near = NULL, *strangers = NULL;
     MUST(fednic_nic_new(&options, &near, NULL) == FED_OK);
     MUST(fednic_nic_new(&options, &r.far, NULL) == FED_OK);
     options.flows = FLOWS;

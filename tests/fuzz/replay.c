@@ -18,9 +18,9 @@
 
 enum {
     MUTATIONS = 20000,
-    BYTES_TOTAL = 64 * 1024 * 1024, /* largest number of bytes of all mutations */
-    STEPS_MAX = 4,                  /* changes of one mutation */
-    GROWTH = 64,                    /* largest number of bytes that a change adds or removes */
+    BYTES_TOTAL = 64 * 1024 * 1024,
+    STEPS_MAX = 4,
+    GROWTH = 64,
     FILE_LIMIT = 16 * 1024 * 1024,
     SEEDS_MAX = 4096
 };

@@ -37,7 +37,7 @@ typedef struct dump {
     const char *directory;
     fed_arch arch;
     fedtrain_net *net;
-    size_t batch, steps, sample, labels; /* sample: values of a sample; labels: labels of a batch */
+    size_t batch, steps, sample, labels;
     float *start, *params, *grad, *state, *x, *losses, *scores;
     uint32_t *label;
 } dump;

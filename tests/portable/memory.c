@@ -170,7 +170,7 @@ static void take_run(const char *model, const fed_arch *arch, fedtrain_net *net,
     size_t before = live;
     peak = live;
     must(fedtrain_run(&job, params, NULL, &loss, &err), &err);
-    const size_t place = 2 * sizeof(uint64_t); /* two counters */
+    const size_t place = 2 * sizeof(uint64_t);
     check(model, "bytes that a run takes for itself", sizeof all + place, peak - before);
     check(model, "bytes that a run leaves behind", before, live);
     free(params);

@@ -78,7 +78,6 @@ int main(void) {
     }
     fedtrain_net_free(net);
     fed_arch_free(&arch);
-    /* in thousandths, because printf of small devices may lack floats */
     int first = (int)(1000 * losses[0]), last = (int)(1000 * losses[STEPS - 1]);
     printf("small trainer: %s; in %d steps the loss fell from %d to %d thousandths\n",
            status == FED_OK ? "trained" : err.text, STEPS, first, last);

@@ -11,7 +11,7 @@
 
 #include "fed/rng.h"
 
-enum { BAD_FRAME = 65535 + 256 }; /* largest number of bytes in a frame */
+enum { BAD_FRAME = 65535 + 256 };
 
 typedef struct bad_frame {
     struct virtio_net_hdr offload;

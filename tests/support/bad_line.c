@@ -61,7 +61,6 @@ static void send_out(bad_line *line, int from, const bad_frame *frame) {
     line->emit(line->user, from, frame);
 }
 
-/* Keep the frame until `frames` more have come or `ms` have passed. false: there is no room. */
 static bool hold(bad_line *line, const bad_frame *frame, uint64_t frames, int64_t ms) {
     bad_way *way = &line->way[line->from];
     uint8_t *copy = way->held_count < BAD_HELD ? malloc(frame->len) : NULL;

@@ -9,11 +9,11 @@
 #include "fed/error.h"
 
 typedef enum bad_luck {
-    BAD_CUT, /* a TCP segment is cut into pieces */
+    BAD_CUT,
     BAD_DROP,
     BAD_BLEACH,  /* the frame's DSCP becomes that of `tos`, usually 0 */
-    BAD_CONGEST, /* the frame's ECN field becomes CE, if the frame is ECN-capable */
-    BAD_FLIP,    /* a bit after the Ethernet header is flipped */
+    BAD_CONGEST, /* ECN becomes CE (congestion experienced) */
+    BAD_FLIP,
     BAD_TRUNCATE,
     BAD_PAD, /* up to 4 bytes are appended */
     BAD_DUPLICATE,
@@ -30,20 +30,20 @@ typedef struct bad_rates {
     atomic_uint hold_frames, hold_ms, delay_ms;
     atomic_uint least, most; /* payload bytes of a cut piece; most = 0: gso_size */
     atomic_uint tos;
-    atomic_uint quiet;   /* how many first frames of each direction suffer no fault */
+    atomic_uint quiet;   /* number of first frames of each direction without faults */
     atomic_bool packets; /* true: cut segments and complete checksums, as a network card does */
 } bad_rates;
 
 typedef struct bad_counts {
     _Atomic uint64_t in, in_bytes;
     uint64_t out, out_bytes;
-    uint64_t untaken; /* frames of `out` that the interface at the far end refused */
+    uint64_t untaken; /* frames that the receiving interface refused */
     uint64_t of[BAD_KINDS];
 } bad_counts;
 
 typedef struct bad_held {
     bad_frame frame;
-    uint64_t until_frame; /* the frame waits for the frame of this number */
+    uint64_t until_frame;
     int64_t until_ms;
 } bad_held;
 

@@ -10,7 +10,7 @@
 
 typedef struct clientd_world {
     char directory[256], state[300], ca[320], log[300], url[64];
-    char token[FEDSERVER_TOKEN]; /* enrols one device */
+    char token[FEDSERVER_TOKEN];
     fed_coordinator coordinator;
 } clientd_world;
 

@@ -6,7 +6,7 @@
 #include "codecs/registry.h"
 #include "fed/pool.h"
 
-/** The vector unit under test, such as avx2. */
+/** The vector unit under test. */
 extern const fedcodec_unit *contract_unit;
 
 /** Return the same codec on another vector unit. */

@@ -11,7 +11,7 @@
 typedef struct codec_vector {
     char name[VECTOR_NAME];
     char spec[FEDCODEC_SPEC];
-    vector_words small, tensors, statistics; /* empty unless the message is an envelope */
+    vector_words small, tensors, statistics; /* of an envelope */
     vector_words input, message, decoded, residual;
 } codec_vector;
 

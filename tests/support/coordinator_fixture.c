@@ -46,7 +46,6 @@ void coordinator_open(coordinator *c) {
     must(fedserver_begin(c->server, &err), &err);
 }
 
-/* The test databases in use; a program may have several coordinators. */
 static bool taken[FED_POSTGRES_STORES];
 
 static unsigned take_place(void) {

@@ -14,9 +14,9 @@
 
 typedef struct coordinator {
     char directory[256];
-    unsigned place; /* the number of the test database, where the store is PostgreSQL */
+    unsigned place; /* number of the PostgreSQL database */
     fedserver *server;
-    int64_t now_ms;       /* the time that the coordinator sees; tests change it */
+    int64_t now_ms;
     uint64_t task_memory; /* limit for all tasks from the next opening on, in bytes; 0: none */
     /* The address for other coordinators, from the next opening on; NULL: there are no others. */
     const char *address;
@@ -34,12 +34,12 @@ typedef struct test_device {
 /** The answer to a request. The caller frees the body with answer_free. */
 typedef struct answer {
     int status;
-    char error[32]; /* the error word of the JSON answer {"error": word}, or "" */
+    char error[32]; /* "error" of the JSON answer, or "" */
     bool hold;
     uint32_t hold_ms;
     char etag[20], content_range[72], set_cookie[128], file_name[64];
     const char *content_type;
-    uint8_t *body; /* the body, with a NUL after it */
+    uint8_t *body; /* followed by a NUL */
     size_t len;
 } answer;
 
@@ -106,7 +106,7 @@ int coordinator_status(coordinator *c, const test_device *d, const char *method,
 /** Check that the answer has this status and this error word ("": none), and free the answer. */
 void answer_expect(answer *a, int status, const char *word);
 
-/** Return "409 cloned", or "200" where the word is "". Valid until the next call. */
+/** Return the status and the word as text. Valid until the next call. */
 const char *answer_short(int status, const char *word);
 
 /** Check in. The coordinator must answer at once. */

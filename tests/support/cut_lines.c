@@ -25,7 +25,7 @@ enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
 /* The parser's state for a stream of messages to PostgreSQL. */
 typedef struct reading {
     bool started;    /* false until the first message after encryption requests */
-    uint8_t head[8]; /* the beginning of the current message's head */
+    uint8_t head[8]; /* head of the current message */
     size_t have;
     uint32_t left; /* bytes of the message that are still to come */
     bool counted;  /* the statement that begins here was counted in deed_in */
@@ -91,7 +91,7 @@ static int open_door(const char *text) {
         fail_msg("can't listen on %s for a line: %s", text, strerror(errno));
     }
     if (text[0] == '/') {
-        assert_int_equal(chmod(text, 0777), 0); /* PostgreSQL runs as another user */
+        assert_int_equal(chmod(text, 0777), 0);
     }
     (void)fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
@@ -239,7 +239,6 @@ static bool drain(cut_lines *lines, pair *p, lane *l, int to) {
     return (uint64_t)put < left;
 }
 
-/* Send what came before the deed. */
 static void drain_all(cut_lines *lines, pair *p) {
     for (int k = 0; k < 100 && p->up.len > 0 && drain(lines, p, &p->up, p->far); k++) {
         struct pollfd room = {.fd = p->far, .events = POLLOUT};

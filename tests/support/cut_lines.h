@@ -12,22 +12,18 @@ enum { CUT_LINES = 48, CUT_ADDRESS = 108 };
 
 typedef enum cut_state {
     CUT_OPEN = 0,
-    CUT_OFF, /* connections break at once */
+    CUT_OFF,
     CUT_HOLE /* nothing passes, and neither side gets an error */
 } cut_state;
 
 /** What a line does at a chosen SQL statement on its way to PostgreSQL. */
-typedef enum cut_deed {
-    CUT_KILLS = 1, /* sends SIGKILL to the victim */
-    CUT_STOPS,     /* sends SIGSTOP to the victim */
-    CUT_BREAKS     /* sets the line's state to CUT_OFF */
-} cut_deed;
+typedef enum cut_deed { CUT_KILLS = 1, CUT_STOPS, CUT_BREAKS } cut_deed;
 
 typedef struct cut_line {
     /* Addresses: "/DIRECTORY/.s.PGSQL.5432" or "ADDRESS:PORT". */
     char from[CUT_ADDRESS], to[CUT_ADDRESS];
-    atomic_int state;         /* a cut_state */
-    atomic_uint statements;   /* SQL statements to PostgreSQL so far */
+    atomic_int state; /* a cut_state */
+    atomic_uint statements;
     atomic_uint deed_in;      /* the deed happens at the n-th statement from now; 0: at none */
     atomic_int deed, victim;  /* victim: a process ID */
     atomic_int deed_is_after; /* nonzero: the statement passes before the deed */

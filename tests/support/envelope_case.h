@@ -12,7 +12,7 @@ typedef struct envelope_case {
     fed_layout layout;
     fedcodec codec;
     float residual[ENVELOPE_SIZE], x[ENVELOPE_SIZE];
-    float sum[ENVELOPE_SIZE]; /* residual + x, before the envelope is encoded */
+    float sum[ENVELOPE_SIZE]; /* residual + x before the encoding */
     void *work;
     fed_writer out;
 } envelope_case;
@@ -25,7 +25,7 @@ void envelope_case_move_apart(envelope_case *f);
 
 void envelope_case_encode(envelope_case *f);
 
-/** A model of one tensor, which is almost all 0. */
+/** A model of one large tensor, which is almost all 0. */
 enum { LARGE = 70000 };
 
 typedef struct large_case {

@@ -64,7 +64,7 @@ static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, c
     make_order(entry, step, order);
     for (uint32_t k = 0; k < TENSORS; k++) {
         size_t at = offset_of(order[k]), n = tensor[order[k]];
-        if (entry->stream != NULL) { /* the copy is asynchronous */
+        if (entry->stream != NULL) {
             FED_TRY(fed_gpu_copy(entry->stream, g->put + slot + at, g->host + slot + at,
                                  n * sizeof(float), FED_GPU_UP));
         }

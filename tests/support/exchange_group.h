@@ -15,7 +15,7 @@ typedef struct exchange_run {
     bool rough;
     bool poisoned;
     fed_gpu *gpu; /* the GPU for gradients and sums; NULL: the host */
-    bool mixed;   /* odd ranks use the host */
+    bool mixed;
 } exchange_run;
 
 typedef struct exchange_entry {
@@ -25,10 +25,10 @@ typedef struct exchange_entry {
     fed_status status;
     fed_error err;
     float *sums;       /* [steps * exchange_size()]; NULL for an aggregator */
-    uint32_t complete; /* number of steps that the rank has completed */
+    uint32_t complete; /* number of completed steps */
     float *state;      /* the codec's residuals; NULL: none */
     size_t state_size;
-    fed_gpu_stream *stream; /* NULL without a GPU */
+    fed_gpu_stream *stream;
 } exchange_entry;
 
 /** Number of values in a gradient. */

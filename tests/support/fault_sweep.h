@@ -16,9 +16,9 @@ typedef struct fault_sweep {
     const char *directory;
     uint64_t step; /* test every step-th call only */
     void *user;
-    void (*start)(void *user); /* prepares the directory */
-    bool (*deed)(void *user);  /* the operation; runs in a process of its own; true: acknowledged */
-    void (*end)(void *user, bool acknowledged); /* checks the files */
+    void (*start)(void *user);
+    bool (*deed)(void *user); /* the operation; runs in a process of its own; true: acknowledged */
+    void (*end)(void *user, bool acknowledged);
 } fault_sweep;
 
 static inline bool fault_sweep_deed(const fault_sweep *sweep, fault_plan *plan) {

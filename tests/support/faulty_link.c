@@ -18,7 +18,7 @@ typedef struct faulty {
     bool lost;
     uint32_t rank;
     fed_rng rng;
-    feddc_event kept[MIX]; /* events of the inner link, in its order */
+    feddc_event kept[MIX];
     uint32_t count;
 } faulty;
 

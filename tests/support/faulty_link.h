@@ -11,8 +11,8 @@ enum { FAULTY_RANKS = 64 };
 typedef struct faulty_plan {
     const feddc_link_vtable *inner;
     uint32_t victim;
-    uint64_t at;  /* events of the victim before it fails; 0: no rank fails */
-    bool orderly; /* the victim says goodbye to its peers */
+    uint64_t at; /* events of the victim before it fails; 0: no rank fails */
+    bool orderly;
     uint32_t delay_us;
     uint32_t mix; /* up to this many events, at most 16, change their order */
     uint64_t seed;
@@ -24,7 +24,7 @@ typedef struct faulty_plan {
  * Return a link with these faults. The plan must outlive everything opened by the link. The next
  * call replaces the plan.
  *
- * From then on, the victim's calls of send and wait return FED_EIO.
+ * After the failure, the victim's calls of send and wait return FED_EIO.
  */
 const feddc_link_vtable *faulty_link(faulty_plan *plan);
 

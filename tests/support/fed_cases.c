@@ -23,7 +23,7 @@ typedef struct fixture {
 static int run(fixture group, fixture each) {
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     if (tests == NULL) {
-        return 1; /* out of memory, or no tests */
+        return 1;
     }
     size_t k = 0;
     for (const fed_case *one = first; one != NULL; one = one->next) {

@@ -28,7 +28,6 @@
         fed_case_add(&one);                                                                        \
     }
 
-/** A registered test. */
 typedef struct fed_case {
     const char *name;
     CMUnitTestFunction function;

@@ -13,7 +13,7 @@
 typedef struct fed_coordinator {
     char directory[300];
     char *ca;
-    uint16_t front, devices; /* ports, kept over restarts */
+    uint16_t front, devices; /* ports */
     uint32_t requests_per_s; /* as in fedserver_http_options; 0: its default */
     fedserver *server;
     pthread_t thread;

@@ -25,7 +25,7 @@ CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, co
 
 typedef struct fed_reply {
     CURLcode code;
-    long status; /* HTTP status; 0: no answer came */
+    long status; /* 0: no answer came */
     fed_writer body, headers;
 } fed_reply;
 
@@ -35,7 +35,7 @@ fed_reply fed_curl_ask(CURL *curl);
 void fed_curl_header(CURL *curl, const char *line);
 void fed_curl_close(CURL *curl);
 
-/* Before and after a request by curl_multi: what fed_curl_ask does by itself. */
+/* For requests by curl_multi: prepare the handle, and later complete the reply. */
 void fed_curl_listen(CURL *curl, fed_reply *reply);
 void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
 

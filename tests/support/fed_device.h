@@ -17,10 +17,10 @@ typedef struct fed_device {
     float *trained, *last; /* last: the latest training */
     uint64_t calls;
     float step;        /* unit of the changes: 2^-10 */
-    fed_status answer; /* returned by the callback */
-    uint32_t samples;  /* what the callback reports */
-    float poison;      /* added to value 5; NaN makes the training invalid */
-    float loss;        /* what the callback reports */
+    fed_status answer; /* status that the callback returns */
+    uint32_t samples;
+    float poison; /* added to value 5; NaN makes the training invalid */
+    float loss;
 } fed_device;
 
 /** Check that the call succeeds, or fail the test with the device's error text. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One event of a history. Unused fields are 0. */
+/* Unused fields are 0. */
 typedef struct deed {
-    unsigned device; /* of a committed round: the number of the log */
+    unsigned device; /* a device, or the number of a log */
     uint32_t number; /* a round or a version */
     uint32_t updates;
     uint64_t lease, digest;
@@ -21,7 +21,7 @@ typedef struct list {
 
 struct fed_history {
     list acknowledged, announced, committed, stored;
-    unsigned logs; /* logs before the present one */
+    unsigned logs;
 };
 
 fed_history *fed_history_new(void) {

@@ -10,7 +10,7 @@
 typedef struct fed_inproc {
     coordinator *c;
     fedclient_transport transport;
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* the device's; set with its certificate */
+    uint8_t fingerprint[FED_SHA256_SIZE];
     uint64_t requests;
     uint64_t breaks_at;    /* number of the request that fails, counted from 0; UINT64_MAX: none */
     bool breaks_answering; /* true: the coordinator handles that request, but the answer is lost */

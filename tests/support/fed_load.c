@@ -39,7 +39,7 @@ typedef struct peer {
     bool in_body;
     int status;
     uint8_t body[FED_LOAD_BODY];
-    fed_load_ask ask; /* NULL: no requests are to be sent */
+    fed_load_ask ask;
     fed_load_heard heard;
     void *user;
 } peer;
@@ -55,7 +55,7 @@ struct fed_load {
     size_t count, shaking;
     size_t due, parked; /* numbers of missing answers; parked: those to posted requests */
     size_t answers, failures;
-    float *ms; /* response times of the current run, in milliseconds */
+    float *ms; /* response times */
     uint8_t chunk[CHUNK];
 };
 
@@ -155,7 +155,7 @@ static void hang_up(fed_load *load, peer *p) {
     if (p->state == SENDING || p->state == HEARING) {
         *awaited(load, p) -= 1;
     }
-    load->failures += p->state != IDLE; /* the server may close an idle connection */
+    load->failures += p->state != IDLE;
     forget_cert(p);
     gnutls_deinit(p->tls);
     close(p->fd);
@@ -341,7 +341,7 @@ static void hear(fed_load *load, peer *p) {
         }
         take(p, load->chunk, (size_t)got);
         if (p->in_body && p->heard_len >= p->body_len) {
-            if (p->state == SENDING) { /* refused before all of it was sent */
+            if (p->state == SENDING) {
                 hang_up(load, p);
             } else {
                 conclude(load, p);

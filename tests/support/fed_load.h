@@ -16,7 +16,7 @@ typedef struct fed_load fed_load;
 /** An answer. body: the first bytes of the answer's body, at most FED_LOAD_BODY. */
 typedef struct fed_load_answer {
     int status;
-    size_t len; /* length of the whole body in bytes */
+    size_t len; /* length of the whole body */
     const uint8_t *body;
 } fed_load_answer;
 
@@ -26,7 +26,6 @@ enum { FED_LOAD_BODY = 1024 };
 typedef void (*fed_load_ask)(void *user, size_t k, fed_writer *request);
 typedef void (*fed_load_heard)(void *user, size_t k, const fed_load_answer *answer);
 
-/** The result of one fed_load_run. */
 typedef struct fed_load_result {
     size_t answers,
         failures; /* failures: connections that broke or were not open, and missing answers */

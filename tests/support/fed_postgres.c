@@ -99,7 +99,7 @@ static pid_t start_program(const fed_postgres *server, const char *name, char **
         (void)dup2(file, 1);
         (void)dup2(file, 2);
         (void)!chdir(server->directory);
-        arguments[0] = program; /* PostgreSQL finds its other programs beside this path */
+        arguments[0] = program;
         execv(program, arguments);
         _exit(127);
     }
@@ -116,14 +116,12 @@ static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     return true;
 }
 
-/* Make the server's directory. data[PATH_SIZE]: becomes the path of the database's files. */
 static void make_directory(fed_postgres *server, char *data) {
     const char *base = getenv("TMPDIR");
     const struct passwd *user = user_without_rights();
     *server = (fed_postgres){.pid = 0};
     snprintf(server->directory, sizeof server->directory, "%s/fed_pg-XXXXXX",
-             base != NULL && strlen(base) < 80 ? base
-                                               : "/tmp"); /* a Unix socket's path must be short */
+             base != NULL && strlen(base) < 80 ? base : "/tmp");
     assert_non_null(mkdtemp(server->directory));
     assert_true(user == NULL || chown(server->directory, user->pw_uid, user->pw_gid) == 0);
     snprintf(data, PATH_SIZE, "%s/data", server->directory);

@@ -10,7 +10,7 @@
 typedef struct fed_postgres {
     pid_t pid; /* process ID of the postmaster, PostgreSQL's main process; 0: not running */
     char directory[200];
-    char where[300]; /* connection string */
+    char where[300];
 } fed_postgres;
 
 /** Is this build made with PostgreSQL, and is a server installed? If not, print what is missing. */

@@ -4,9 +4,9 @@
 #define FED_PROGRAM_H
 
 typedef struct fed_program {
-    const char *name; /* such as "fedtrain" */
+    const char *name;
     char directory[256];
-    char out[8192]; /* what the last run printed to stdout and stderr */
+    char out[8192]; /* output of the last run */
 } fed_program;
 
 void fed_program_open(fed_program *p, const char *name);

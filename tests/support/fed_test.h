@@ -30,7 +30,7 @@ typedef void (*fed_test_body)(void);
         }                                                                                          \
     }
 
-/** The function that cmocka calls for a fed_unit_test. *state: the test's fed_test_body. */
+/** For the macros above. *state: a fed_test_body. */
 void fed_test_call(void **state);
 
 /** Check that the call succeeds. The second macro shows the text of `err`, a fed_error in scope. */

@@ -37,16 +37,15 @@ typedef struct fed_tls_options {
     const fed_identity *who;
     const fed_pem *client_ca; /* the server demands a client certificate of this CA; NULL: none */
     const char *priority;     /* GnuTLS's priority string; NULL: TLS 1.3 */
-    const char *bind;         /* address to listen on; NULL: 127.0.0.1 */
-    uint16_t port;            /* 0: any */
-    bool mute;                /* the server accepts connections and sends nothing */
+    const char *bind;         /* NULL: 127.0.0.1 */
+    uint16_t port;
+    bool mute; /* the server accepts connections and sends nothing */
     /* The k-th connection gets the k-th script. Later connections get the last script again. */
     const fed_step *scripts[FED_TLS_SCRIPTS];
 } fed_tls_options;
 
 typedef struct fed_tls {
     fed_tls_options options;
-    /* Copies of the options' scripts. */
     fed_step scripts[FED_TLS_SCRIPTS][FED_TLS_STEPS];
     uint16_t port;
     int door;
@@ -90,7 +89,7 @@ void fed_sealer_seal(fed_sealer *s, const void *bytes, size_t len);
 void fed_sealer_add(fed_sealer *s, const char *words);
 void fed_sealer_bye(fed_sealer *s);
 
-/** or all that are left */
+/** Send the next `len` bytes of the records, or all that are left. */
 void fed_sealer_send(fed_sealer *s, size_t len);
 
 /** Receive text into dst until it contains `end`, the connection closes, or a wait lasts `ms`. */

@@ -219,7 +219,6 @@ static uint64_t lease_of(const uint8_t *update, size_t len) {
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
-/** Read the update that a device has stored for sending. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
     fed_error err = {0};

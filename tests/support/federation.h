@@ -27,7 +27,7 @@ enum {
 /** What the operator does in the middle of the task, in a separate process. */
 typedef enum federation_job {
     FEDERATION_NO_JOB = 0,
-    FEDERATION_BACKUP,  /* a backup while the coordinator serves */
+    FEDERATION_BACKUP,
     FEDERATION_RESTORE, /* the coordinator is lost, and a restored backup replaces it */
     FEDERATION_MIGRATE, /* the coordinator opens the database of an earlier release */
     FEDERATION_QUEUE    /* pauses, resumes, moves and cancels tasks while the coordinator serves */
@@ -40,16 +40,16 @@ typedef struct federation_setup {
     const char *model;
     unsigned devices;
     unsigned tasks;        /* tasks side by side; with several, device k has task 1 + k % tasks */
-    bool shared;           /* true: each device takes part in all tasks, with a slot for each */
+    bool shared;           /* each device takes part in all tasks */
     bool one_is_late;      /* the last device is slow, and the others send first */
     bool counts_any_round; /* asynchronous rounds: updates of earlier rounds count, too */
-    bool median;           /* the strategy is the median of a round's updates, not their mean */
-    bool sums_of_edges;    /* updates come as sums from edge aggregators */
-    bool enrolled;         /* devices are enrolled at the start, not in their first step */
-    bool apart;            /* new versions are computed in a thread of their own */
-    bool acks_early;       /* planted fault: the coordinator answers before it commits */
+    bool median;
+    bool sums_of_edges; /* updates come as sums from edge aggregators */
+    bool enrolled;      /* devices are enrolled at the start, not in their first step */
+    bool apart;
+    bool acks_early; /* planted fault: the coordinator answers before it commits */
     federation_job job;
-    unsigned job_after; /* the job starts after so many acknowledged updates */
+    unsigned job_after; /* number of acknowledged updates before the job starts */
     unsigned layout;    /* FEDERATION_MIGRATE: layout version of the database: 1, 7 or 8 */
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
 } federation_setup;
@@ -60,13 +60,13 @@ typedef struct federation_fault {
     fault_kind kind;
     uint64_t at[FEDERATION_LIVES]; /* number of the system call that fails; 0: none */
     uint64_t storm;                /* not 0: seed for the times at which processes die */
-    fault_lie lie;                 /* how all disks report syncs that they have not done */
+    fault_lie lie;
 } federation_fault;
 
 typedef struct federation_result {
     bool fired;
-    char what[200];                       /* the system call and path of the fault */
-    uint64_t calls[FEDERATION_PROCESSES]; /* system calls that change files, in the whole run */
+    char what[200];
+    uint64_t calls[FEDERATION_PROCESSES]; /* numbers of system calls that change files */
     unsigned kills, turns, refused, counted;
     unsigned lost, twice;
     uint64_t digest;
@@ -87,12 +87,12 @@ bool federation_init_dies(fault_kind kind, uint64_t at);
 /* The rest is only for the federation's source files. */
 
 typedef struct federation_process {
-    pid_t pid; /* 0: no process */
+    pid_t pid;
     int fd;
     fault_plan *plan;
     unsigned lives;
-    bool finished; /* the device has been told that the task is over */
-    bool excused;  /* the process has reported the error with which it ends */
+    bool finished;
+    bool excused;
     int64_t due_ms;
 } federation_process;
 
@@ -103,7 +103,6 @@ typedef struct federation_order {
     uint64_t unsure; /* lease of an update that may have counted in a crash; 0: none */
 } federation_order;
 
-/** A training that a device has begun. */
 typedef struct federation_training {
     unsigned device;
     uint64_t number, task;
@@ -122,9 +121,9 @@ typedef struct federation {
     bool placed; /* the ledger already has each update's round, so `order` is not used */
     bool enrols_only, overtaking, job_done;
     bool over;
-    uint64_t digest[FEDERATION_VERSIONS]; /* announced digest of each version; 0: not yet */
-    uint64_t task;                  /* the number of the task to check; 0: there is only one */
-    federation_training *trainings; /* trainings of devices with slots, in order */
+    uint64_t digest[FEDERATION_VERSIONS]; /* 0: not known yet */
+    uint64_t task;                        /* the task to check; 0: the only one */
+    federation_training *trainings;
     size_t training_count;
     uint64_t tasks; /* digest of the tasks' texts before FEDERATION_MIGRATE; 0: none yet */
 } federation;

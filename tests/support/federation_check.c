@@ -143,7 +143,6 @@ static fed_status add_round(void *user, const fedserver_round_entry *entry, fed_
     return FED_OK;
 }
 
-/** Return the checked task's status, read from the store. */
 static json_t *read_task(federation *f, fedserver *server) {
     fedserver_task task;
     fed_error err = {0};
@@ -211,7 +210,7 @@ static void check_history(federation *f, const json_t *status) {
     json_t *row = NULL;
     char why[300] = "";
     if (f->history == NULL || f->setup->sums_of_edges) {
-        return; /* edge aggregators have histories of their own */
+        return;
     }
     json_array_foreach(json_object_get(status, "rounds"), k, row) {
         fed_history_stored(f->history, (uint32_t)number(row, "number"),
@@ -230,7 +229,6 @@ void federation_judge_beginning(federation *f) {
     f->result->history_broken = !holds && !of_rounds;
 }
 
-/** Compare the numbers of counted and of acknowledged updates. */
 static void check_counts(federation *f, const json_t *status) {
     size_t k = 0, all = 0;
     json_t *row = NULL;

@@ -15,8 +15,7 @@
 #include "federation.h"
 
 typedef struct places {
-    char home[500], backup[500],
-        lost[500]; /* lost: where the lost coordinator's directory is moved */
+    char home[500], backup[500], lost[500];
 } places;
 
 static places places_of(const federation *f) {

@@ -98,7 +98,7 @@ void federation_order_place(federation *f, const json_t *status) {
     const json_t *rounds = json_object_get(status, "rounds");
     size_t next = 0;
     for (size_t k = json_array_size(rounds); f->setup->counts_any_round && k-- > 0;) {
-        const json_t *row = json_array_get(rounds, k); /* the newest round comes first */
+        const json_t *row = json_array_get(rounds, k); /* newest first */
         uint32_t round = (uint32_t)json_integer_value(json_object_get(row, "number"));
         size_t updates = (size_t)json_integer_value(json_object_get(row, "updates"));
         for (; updates > 0; updates--, next++) {

@@ -131,7 +131,6 @@ static void serve(const federation *f, fedserver *server, int fd, fed_reader *r)
     }
 }
 
-/** Return a memory limit that only one task fits into. */
 static uint64_t memory_for_one(fedserver *server) {
     fed_error err = {0};
     fedserver_task task;

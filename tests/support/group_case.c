@@ -108,8 +108,6 @@ static int member(worker_group_board *board, uint32_t requested) {
             break;
         }
         for (uint32_t r = 0; r < group->place.size; r++) {
-            /* A member that is behind skips steps here; in a real group it would fetch the values.
-             */
             completed = group->completed[r] > completed ? group->completed[r] : completed;
         }
         stand_in x = {.board = board,

@@ -12,12 +12,12 @@
 enum {
     WORKER_GROUP_MOST = 8,
     WORKER_GROUP_GENERATIONS = 16,
-    /* Exit statuses of a member. */
+    /* Exit statuses of a member, by the error that it got. */
     WORKER_GROUP_FINISHED = 0,
-    WORKER_GROUP_OVER = 3,     /* FED_EIO: the failure detector ended the group by a verdict */
+    WORKER_GROUP_OVER = 3,     /* FED_EIO: a verdict ended the group */
     WORKER_GROUP_LEFT_OUT = 4, /* FED_ESTATE: the group goes on without this member */
     WORKER_GROUP_ALONE = 5,    /* FED_ENET: the failure detector can't be reached */
-    WORKER_GROUP_WRONG = 6     /* something that the member did not expect */
+    WORKER_GROUP_WRONG = 6
 };
 
 /* Memory that all members and the test share, to plan faults and to count steps. */
@@ -25,13 +25,12 @@ typedef struct worker_group_board {
     char address[128]; /* address of the failure detector; valid once `open` is set */
     atomic_bool open;
     atomic_uint finish;
-    atomic_uint put[WORKER_GROUP_GENERATIONS]
-                   [WORKER_GROUP_MOST]; /* steps done by each rank in each generation */
+    atomic_uint put[WORKER_GROUP_GENERATIONS][WORKER_GROUP_MOST]; /* number of steps */
     atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
-    atomic_uint odd, give_up;          /* the workers that report a wrong digest or end early */
-    atomic_uint stuck;                 /* the worker that never ends a backward pass */
-    atomic_uint line, entered, wired;  /* line: the worker behind a bad line */
-    char said[WORKER_GROUP_MOST][400]; /* the last error text of each worker */
+    atomic_uint odd, give_up; /* the workers that report a wrong digest or end early */
+    atomic_uint stuck;
+    atomic_uint line, entered, wired;
+    char said[WORKER_GROUP_MOST][400];
 } worker_group_board;
 
 typedef struct group_case {

@@ -30,19 +30,19 @@ enum { SMALL = 1024, BIG_BLOB = 3000000 };
 struct fedserver {
     char directory[256];
     atomic_int handled, waiting, ticks, reloads, let_go;
-    atomic_int parts;               /* bytes received for /parts */
-    uint8_t known[FED_SHA256_SIZE]; /* fingerprint of the device that sends to /parts */
+    atomic_int parts;
+    uint8_t known[FED_SHA256_SIZE]; /* the device that sends to /parts */
     atomic_bool released, commit_fails, tick_waits;
     atomic_ullong epoch;
-    bool begun, inside;  /* begun: a batch was begun; inside: a batch is open */
-    bool asked, writing; /* state of the open batch */
+    bool begun, inside; /* inside: a batch is open */
+    bool asked, writing;
     fedserver_blob *big;
-    atomic_bool follows; /* true: another coordinator is the leader */
+    atomic_bool follows;
     _Atomic(const char *) leader;
     atomic_ullong term;
     atomic_uint followers;
     atomic_ullong limit, heard_limit; /* largest update in bytes: our own limit, and the leader's */
-    _Atomic(const char *) tag;        /* the ETag of /model */
+    _Atomic(const char *) tag;
 };
 
 static inline fedserver_blob *text_blob(const char *text) {

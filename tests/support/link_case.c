@@ -59,7 +59,7 @@ static bool post(link_entry *entry, uint32_t to, uint32_t number, const void *da
     if (entry->link->send(entry->self, to, &head, data, len, token, &err) != FED_OK) {
         return fault(entry, "send to rank %u: %s", to, err.text);
     }
-    memset(&head, 0xee, sizeof head); /* the link has copied the head */
+    memset(&head, 0xee, sizeof head);
     return true;
 }
 
@@ -211,7 +211,7 @@ static void messages_come_whole_and_in_order(link_entry *entry) {
     }
     if (good) {
         meet(entry, entry->place.size);
-    } else { /* after a failure, the link may still read the messages */
+    } else {
         entry->link->close(entry->self, false);
         entry->self = NULL;
     }
@@ -247,7 +247,7 @@ static bool hold(link_entry *entry) {
         }
     }
     fed_sleep_ms(20);
-    for (uint32_t k = 0; k < LENT; k++) { /* in another order; 7 and 24 are coprime */
+    for (uint32_t k = 0; k < LENT; k++) { /* 7 and 24 are coprime */
         uint32_t one = (k * 7 + 5) % LENT;
         if (!check(entry, &held[one], one, LENT_BYTES)) {
             return false;

@@ -10,8 +10,8 @@ typedef struct link_entry {
     const feddc_link_vtable *link;
     feddc_place place;
     void *self;      /* the open link; NULL once a case has closed it */
-    uint32_t met;    /* ranks that have finished the case */
-    char fault[240]; /* the failure that this rank found; "": none */
+    uint32_t met;    /* number of ranks that have finished the case */
+    char fault[240]; /* "": none */
 } link_entry;
 
 /** Each rank calls play in a thread or process of its own. All waits are limited. */

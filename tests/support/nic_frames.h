@@ -17,7 +17,7 @@ enum { FRAME_ROOM = FEDNIC_FRAME };
 
 /** The wanted frame. Fields that are 0 leave out options, tags and padding. */
 typedef struct nic_shape {
-    uint8_t family;   /* 4 or 6 */
+    uint8_t family;
     uint8_t vlans;    /* number of VLAN tags, 0 to 2 */
     uint8_t ip_words; /* length of IPv4's options, in 4-byte words */
     uint8_t tos;      /* type of service or traffic class, with ECN */
@@ -28,10 +28,10 @@ typedef struct nic_shape {
     bool backwards;    /* the frame goes from the second host to the first */
     uint16_t gso_size; /* payload bytes of the pieces that the NIC must cut; 0: none */
     uint16_t id;
-    uint16_t port;    /* port of the first host */
+    uint16_t port;
     uint16_t padding; /* number of bytes after the IP packet */
     uint32_t seq, ack;
-    const uint8_t *options; /* uint8[4 * option_words] */
+    const uint8_t *options;
     uint8_t option_words;
 } nic_shape;
 
@@ -50,7 +50,7 @@ typedef struct nic_parts {
  * protocol number in the pseudo-header. On an error, print a line on stderr and return false. */
 bool nic_frame_read(const fednic_frame *frame, uint8_t protocol, nic_parts *parts);
 
-/** A partial checksum is completed. */
+/** Copy a frame to `memory`, which has FRAME_ROOM bytes, and complete a partial checksum. */
 fednic_frame nic_frame_completed(const fednic_frame *frame, uint8_t *memory);
 
 typedef struct nic_heap {

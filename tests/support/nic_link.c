@@ -12,10 +12,9 @@ typedef struct nic {
     nic_plan *plan;
     void *inner;
     bool marks;
-    struct rounded *held; /* messages that are not released */
+    struct rounded *held;
 } nic;
 
-/* A rounded message, to which the event's lease points. */
 typedef struct rounded {
     struct rounded *next, **at; /* list of unreleased messages; at: the pointer to this one */
     feddc_event as_it_came;

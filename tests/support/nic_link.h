@@ -12,7 +12,7 @@ typedef struct nic_plan {
     const feddc_link_vtable *inner;
     uint32_t bare;       /* the rank without a NIC; 0: none */
     int e;               /* values with magnitude below 2^-e become 0 */
-    atomic_uint rounded; /* result: number of rounded messages */
+    atomic_uint rounded; /* number of rounded messages */
     atomic_uint missed;  /* number of float messages that were not marked */
 } nic_plan;
 

@@ -18,7 +18,6 @@
 
 enum { VALUES = 1 << 18, CHUNK = 1 << 16, MARK = 0x28, FAST_OPEN_QUEUE = 16 };
 
-/* The values to send, and the same values rounded. */
 typedef struct values {
     float raw[VALUES], rounded[VALUES];
 } values;
@@ -34,7 +33,7 @@ typedef struct end {
 
 typedef struct stream {
     nic_stream_plan plan;
-    int door; /* listening socket; < 0: closed */
+    int door;
     end ends[2];
 } stream;
 
@@ -239,7 +238,6 @@ static void accept_one(stream *s) {
     }
 }
 
-/* Wait until a socket is ready, and serve all sockets that are. */
 static void turn(streams *all) {
     struct pollfd p[NIC_STREAMS * 3];
     for (size_t k = 0; k < all->count; k++) {

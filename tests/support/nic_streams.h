@@ -9,20 +9,20 @@ enum { NIC_BOUND = 10, NIC_STREAMS = 16 };
 
 /** One connection. Both ends send `bytes` bytes at the same time. 0: the system's default. */
 typedef struct nic_stream_plan {
-    bool marked;    /* the NIC treats the payload as floats; false: as plain bytes */
-    bool six;       /* IPv6 */
+    bool marked; /* the NIC treats the payload as floats; false: as plain bytes */
+    bool six;
     bool odd;       /* a write may end within a float */
     bool fast_open; /* TCP Fast Open, where the kernel supports it */
-    int from;       /* number of the host that connects */
+    int from;       /* the host that connects */
     int mss, room;  /* TCP_MAXSEG and SO_RCVBUF */
-    uint8_t tos;    /* type of service of an unmarked connection */
-    uint16_t port;  /* port of the end that connects */
+    uint8_t tos;
+    uint16_t port;
     size_t bytes;
 } nic_stream_plan;
 
 /** Numbers of floats that arrived on marked connections. */
 typedef struct nic_tally {
-    uint64_t rounded; /* changed by rounding as in fedcodec_bursts_round */
+    uint64_t rounded; /* changed by rounding (fedcodec_bursts_round) */
     uint64_t same;    /* unchanged by rounding */
     uint64_t raw;     /* not rounded, but rounding would change them */
     uint64_t mixed;   /* some bytes rounded and some not */

@@ -191,7 +191,6 @@ static void open_line(nic_world *w) {
     w->runs = true;
 }
 
-/* Make the namespaces. */
 static void open_spaces(nic_world *w) {
     static const char letters[] = "abm";
     char command[300];

@@ -14,12 +14,12 @@ enum { NIC_HOSTS = 2 };
 typedef struct nic_world {
     char space[NIC_HOSTS + 1][32]; /* names of the namespaces; the last one is the line's */
     const char *device[NIC_HOSTS]; /* nic0, or eth0 of a host without NIC */
-    pid_t nic[NIC_HOSTS];          /* process IDs of fednic; 0: none */
+    pid_t nic[NIC_HOSTS];          /* process IDs; 0: none */
     char directory[300];
-    int home; /* file descriptor of the caller's namespace */
+    int home; /* the caller's namespace */
     bad_line line;
     bad_rates rates;
-    int wires[NIC_HOSTS]; /* packet sockets at the two ends of the line */
+    int wires[NIC_HOSTS]; /* packet sockets at the ends of the line */
     atomic_bool stop;
     pthread_t thread;
     bool runs;

@@ -12,12 +12,12 @@ typedef struct nor_flash {
     fedclient_flash port;
     uint8_t *byte;       /* uint8[blocks * block_bytes] */
     uint8_t *programmed; /* uint8[units]; 1: programmed since the last erase */
-    uint32_t *erased;    /* uint32[blocks]: how often each block was erased */
-    uint64_t calls;      /* program and erase calls since power came */
+    uint32_t *erased;    /* uint32[blocks]: number of erases */
+    uint64_t calls;      /* program and erase calls since power on */
     uint64_t cut_at;     /* number of the call during which power fails; 0: none */
     uint64_t fail_at;    /* number of the call that fails; 0: none */
-    bool dead;           /* power has failed: each call fails */
-    bool stuck;          /* worn out: programming has no effect and reports success */
+    bool dead;
+    bool stuck; /* worn out: programming has no effect and reports success */
     fed_rng rng;
 } nor_flash;
 

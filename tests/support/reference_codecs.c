@@ -203,7 +203,7 @@ static void sbc_encode(const double *param, float *residual, size_t n, bytes *ou
         mu = rises ? mu : -mu;
         if (param[1] > 0.0) {
             sbc_encode_other(param, rises ? up : down, mu, count, residual, n, out);
-            count = 0; /* the positions are written */
+            count = 0;
         } else {
             put_byte(out, b);
             put_f32(out, mu);

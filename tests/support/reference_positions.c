@@ -200,7 +200,6 @@ static size_t weights_get(const uint8_t *src, unsigned detail, uint64_t *weight)
     return (at + 7) / 8;
 }
 
-/* Words in backward order, as the encoder makes them. */
 typedef struct words {
     uint16_t *word;
     size_t count;
@@ -226,7 +225,7 @@ static void rans_put(const uint32_t *index, size_t k, unsigned detail, stream *o
         uint64_t gap = gap_at(index, i);
         unsigned s = symbol_of(gap), low = low_bits(s);
         uint64_t rest = gap % (UINT64_C(1) << low);
-        if (low > 16) { /* raw bits are equally likely */
+        if (low > 16) {
             words_push(&w, rest >> 16, 1, low - 16);
         }
         words_push(&w, rest % 65536, 1, low > 16 ? 16 : low);
@@ -268,7 +267,6 @@ static void rans_get(const uint8_t *src, size_t k, unsigned detail, uint32_t *in
         rans_take(&state, &src, first[s + 1] - first[s], first[s], 12);
         unsigned low = low_bits(s);
         uint64_t gap = s < 4 ? s : (UINT64_C(4) + s % 4) << low, raw = 0;
-        /* raw bits are equally likely */
         raw = state % (UINT64_C(1) << (low > 16 ? 16 : low));
         rans_take(&state, &src, 1, raw, low > 16 ? 16 : low);
         if (low > 16) {
@@ -329,7 +327,6 @@ static uint32_t moved(uint32_t p, unsigned bit, uint32_t seen) {
     return bit == 1 ? p + (65535 - p) * step / 65536 : p - p * step / 65536;
 }
 
-/* Encode or decode one bit. Returns the bit. */
 static unsigned narrow(interval *v, estimate *e, unsigned bit) {
     uint64_t p = e == NULL ? 32768 : (e->fast + e->slow) / 2;
     p = p < 64 ? 64 : p > 65472 ? 65472 : p;
@@ -438,7 +435,7 @@ uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const 
 
 void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
                                  uint32_t *index) {
-    uint8_t *padded = fed_reference_make(len + 64, 1); /* the decoder reads beyond the end */
+    uint8_t *padded = fed_reference_make(len + 64, 1);
     memcpy(padded, src, len);
     if (how >= 64) {
         range_get(padded, k, n, index);

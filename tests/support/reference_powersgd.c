@@ -121,7 +121,7 @@ static size_t orthonormalise(matrix *p, size_t rank) {
     return kept;
 }
 
-/* Return the first `columns` columns. Frees m. */
+/* Frees m. */
 static matrix first_columns(matrix m, size_t columns) {
     matrix some = matrix_of(m.rows, columns);
     for (size_t i = 0; i < m.rows; i++) {

@@ -66,7 +66,7 @@ static uint32_t narrow_bits(float v, int fraction, int least) {
     exponent = v != 0.0f && exponent - 1 > least ? exponent - 1 : least;
     double units = rint(ldexp(fabs((double)v), fraction - exponent)); /* ties to even */
     uint32_t bits = ((uint32_t)(exponent - least) << fraction) + (uint32_t)units;
-    uint32_t limit = (0x7fffu >> fraction << fraction) - 1; /* the largest finite value */
+    uint32_t limit = (0x7fffu >> fraction << fraction) - 1;
     return sign | (bits < limit ? bits : limit);
 }
 

@@ -10,7 +10,7 @@
 /** Allocate zeroed memory for count + 1 elements. */
 void *fed_reference_make(size_t count, size_t size);
 
-/** The bits of a float32, and the same as 4 little-endian bytes. */
+/** Return the bits of a float32; write and read it as 4 little-endian bytes. */
 uint32_t fed_reference_bits(float v);
 void fed_reference_put_f32(uint8_t *dst, float v);
 float fed_reference_get_f32(const uint8_t *src);
@@ -35,7 +35,7 @@ size_t fed_reference_values_keep(unsigned form, const float *x, uint32_t *index,
 uint8_t *fed_reference_values_put(unsigned form, float *x, const uint32_t *index, size_t count,
                                   size_t *len);
 
-/** The bytes of `count` values; value k, decoded. */
+/** Return the length of `count` values in bytes; return value k, decoded. */
 size_t fed_reference_values_len(unsigned form, size_t count);
 float fed_reference_values_get(unsigned form, const uint8_t *src, size_t k);
 

@@ -10,20 +10,19 @@
 
 typedef struct scale_plan {
     size_t devices;
-    size_t updates; /* number of devices that send an update */
-    size_t active;  /* connections that send requests while times are measured */
+    size_t updates;
+    size_t active; /* connections with requests */
     size_t checkins;
     size_t models;
     size_t rounds; /* number of measurements, at most SCALE_ROUNDS */
-    int nginx;     /* nonzero: compare with nginx, if it is installed */
+    int nginx;     /* nonzero: compare with nginx */
 } scale_plan;
 
-enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* uploads at the same time */ };
+enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* uploads at a time */ };
 
-/** Response times of one kind of request at one server, for each measurement. */
 typedef struct scale_times {
     fed_load_result round[SCALE_ROUNDS];
-    double cpu_us[SCALE_ROUNDS]; /* the server's CPU time for one request */
+    double cpu_us[SCALE_ROUNDS]; /* CPU time of the server for a request */
 } scale_times;
 
 typedef struct scale_figures {

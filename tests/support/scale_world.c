@@ -29,7 +29,6 @@ static void read_ca(const scale_world *w, const char *name, fed_pem *pem) {
     free(text);
 }
 
-/* Enrol each device directly, without HTTP requests. */
 static void enrol(scale_world *w, fedserver *server) {
     fed_error err = {0};
     fed_pem ca_key, ca, csr;

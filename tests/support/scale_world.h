@@ -11,7 +11,7 @@
 
 typedef struct scale_server {
     pid_t pid;
-    uint16_t port; /* the port for enrolled devices */
+    uint16_t port;
 } scale_server;
 
 typedef struct scale_world {

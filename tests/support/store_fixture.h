@@ -20,7 +20,6 @@ typedef struct fixture {
     fed_error err;
 } fixture;
 
-/* Check that a call of the store succeeds. */
 #define must(call)                                                                                 \
     do {                                                                                           \
         const fed_status must_status_ = (call);                                                    \
@@ -73,7 +72,6 @@ static inline void reopen(fixture *f) {
     must(f->store->open(f->directory, f->where, &f->db, &f->err));
 }
 
-/* Upgrade the store's tables, and open it. */
 static inline void reopen_upgraded(fixture *f) {
     f->store->close(f->db);
     must(f->store->upgrade(f->directory, f->where, &f->err));
@@ -85,11 +83,10 @@ static inline void keep(fixture *f) {
     reopen(f);
 }
 
-/* Sums over visited updates. */
 typedef struct sums {
     fedserver_update_row last;
     int count;
-    uint64_t bytes; /* sum of all bytes as numbers */
+    uint64_t bytes; /* sum of all bytes */
 } sums;
 
 static inline fed_status sum_up(void *user, const fedserver_update_row *row, const uint8_t *body,

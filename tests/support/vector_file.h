@@ -17,10 +17,10 @@ enum { VECTOR_WORDS = 1 << 20, VECTOR_NAME = 300 };
 typedef struct vector_words {
     uint32_t word[VECTOR_WORDS];
     size_t len;
-    bool named; /* the file has this field */
+    bool named;
 } vector_words;
 
-/** A field of a file, and where to write its value. */
+/** A field, and where to write its value. */
 typedef struct vector_field {
     const char *name;
     vector_words *words; /* NULL: the field has a text */

@@ -24,7 +24,7 @@ void worker_data_close(worker_data *data);
 
 typedef struct worker_case {
     const worker_data *data;
-    const char *device;    /* device of the nets; NULL: the processor */
+    const char *device;    /* NULL: the processor */
     const char *link;      /* "tcp"; NULL: the link of threads */
     struct nic_plan *nics; /* simulated offload NICs; NULL: none */
     const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;

@@ -41,7 +41,7 @@ struct CUfunc_st {
     struct CUfunc_st *next;
 };
 
-/* One operation in a stream or graph: a copy, a fill or a kernel launch. */
+/* A copy, a fill or a kernel launch. */
 typedef struct op {
     cuda_function function; /* NULL: a copy or a fill */
     void *to;
@@ -294,7 +294,8 @@ cuda_result cuMemFreeHost(void *at) {
 }
 
 static cuda_stream stream_of(cuda_stream stream) {
-    return (uintptr_t)stream <= 2 ? &fake.legacy : stream; /* CU_STREAM_LEGACY, _PER_THREAD */
+    return (uintptr_t)stream <= 2 ? &fake.legacy
+                                  : stream; /* 1, 2: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
 }
 
 static cuda_result launch(cl_command_queue queue, const op *o) {
@@ -321,7 +322,7 @@ static cuda_result run(cl_command_queue queue, const op *o) {
         return result_of(
             clEnqueueSVMMemcpy(queue, CL_FALSE, o->to, o->from, o->size, 0, NULL, NULL));
     }
-    (void)pthread_mutex_lock(&fake.lock); /* a kernel's arguments are set and used together */
+    (void)pthread_mutex_lock(&fake.lock);
     const cuda_result result = launch(queue, o);
     (void)pthread_mutex_unlock(&fake.lock);
     return result;

@@ -32,10 +32,10 @@ typedef struct team {
 } team;
 
 typedef struct work {
-    struct work *earlier; /* earlier works of the rank */
+    struct work *earlier;
     struct ncclComm *comm;
     void *bytes;
-    float *part, *sum; /* float[count] */
+    float *part, *sum;
     size_t count;
     nccl_type type;
 } work;
@@ -110,7 +110,7 @@ static team *find_team(uint32_t number, int ranks) {
     return t;
 }
 
-/* Leave the team. The last rank frees it. The caller has the lock. */
+/* The caller has the lock. */
 static void drop(team *t) {
     if (--t->members > 0) {
         return;
@@ -175,7 +175,6 @@ static uint16_t narrow(float value) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* y += x, rounded to the type. */
 static void add(float *y, const float *x, size_t count, nccl_type type) {
     for (size_t i = 0; i < count; i++) {
         y[i] += x[i];

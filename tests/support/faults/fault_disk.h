@@ -19,13 +19,13 @@
  */
 typedef enum fault_kind {
     FAULT_NONE = 0,
-    FAULT_KILL, /* SIGKILL instead of the call */
+    FAULT_KILL,
     FAULT_KILL_AFTER,
     FAULT_TORN,       /* SIGKILL after half of a write; for other calls as FAULT_KILL */
     FAULT_POWER,      /* a power cut: only synced data and names are left */
     FAULT_POWER_TORN, /* as FAULT_POWER, but unsynced sectors may be old or new */
-    FAULT_IO,         /* the call fails with EIO */
-    FAULT_FULL,       /* calls that need space fail with ENOSPC for a while */
+    FAULT_IO,
+    FAULT_FULL, /* calls that need space fail with ENOSPC for a while */
     FAULT_KINDS
 } fault_kind;
 
@@ -42,7 +42,7 @@ typedef enum fault_lie {
 typedef struct fault_plan {
     fault_kind kind;
     uint64_t at;   /* number of the call that fails, from 1; 0: none */
-    uint64_t seed; /* random seed for FAULT_POWER_TORN */
+    uint64_t seed; /* for FAULT_POWER_TORN */
     fault_lie lie;
     atomic_ullong calls;
     atomic_int fired;

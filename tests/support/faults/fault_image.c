@@ -26,7 +26,6 @@ typedef struct image_file {
     size_t len;
 } image_file;
 
-/** A name that was synced. */
 typedef struct image_name {
     char path[300];
     int file; /* index of the file; -1: the name is a directory */
@@ -37,7 +36,6 @@ static image_file files[FILES];
 static image_name names[NAMES];
 static int file_count, name_count;
 
-/** Abort if the statement is false. */
 static void must(bool true_statement, const char *what) {
     if (!true_statement) {
         fprintf(stderr, "fault_image: %s\n", what);
@@ -55,7 +53,6 @@ static uint8_t *read_whole(int fd, size_t *len) {
     return bytes;
 }
 
-/** Find this file, or add it. */
 static int meet(const struct stat *info, const char *path) {
     for (int k = 0; k < file_count; k++) {
         if (files[k].number == info->st_ino) {
@@ -148,7 +145,6 @@ static bool toss(void) {
     return (dice >> 40 & 1) != 0;
 }
 
-/** Tear a file: some sectors become as last synced, others as last written. */
 static void tear(image_file *f) {
     size_t now_len = 0;
     uint8_t *now = read_whole(f->fd, &now_len);
@@ -225,7 +221,6 @@ static void toss_names(void) {
     }
 }
 
-/** Compare for qsort: a directory comes before its contents. */
 static int by_path(const void *a, const void *b) {
     return strcmp(((const image_name *)a)->path, ((const image_name *)b)->path);
 }

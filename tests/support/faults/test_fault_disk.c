@@ -15,7 +15,7 @@ enum { RUNS = 40, BALLAST = 1 << 20 };
 typedef struct world {
     char directory[300], counter[320];
     fault_plan *plan;
-    int said[2]; /* pipe for the numbers that the process has stored */
+    int said[2]; /* pipe */
 } world;
 
 static atomic_uint stored;

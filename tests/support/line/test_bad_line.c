@@ -203,7 +203,6 @@ static void flips_truncation_and_padding_follow_the_checksum(void **state) {
     for (uint32_t k = 0; k < 100; k++) {
         take(w, segment(w, k % 2 != 0, 0, 900, 0), 0);
     }
-    /* not every field has a checksum */
     assert_true(w->out.not_whole > 90);
     atomic_store(&w->rates.chance[BAD_FLIP], 0);
     atomic_store(&w->rates.chance[BAD_TRUNCATE], BAD_SURE);

@@ -15,7 +15,6 @@
 
 enum { HEAD = 5, STARTUP = 12, QUIET_MS = 200, ROOM = 1000 };
 
-/* A line. The test is client and server. */
 typedef struct world {
     char directory[300];
     cut_lines *lines;
@@ -108,7 +107,6 @@ static size_t conversation(uint8_t *text, size_t *second) {
     return len;
 }
 
-/* Send the text in pieces of `piece` bytes. */
 static void send_in(const world *w, const uint8_t *text, size_t len, size_t piece) {
     for (size_t at = 0; at < len; at += piece) {
         const size_t step = len - at < piece ? len - at : piece;

@@ -196,7 +196,7 @@ static void a_run_does_not_depend_on_threads_nor_on_the_machine(void **state) {
     sim_log one = run(&o);
     assert_same_log(&one, &two);
     assert_int_equal(one.kills, 1);
-    assert_true(one.rounds[5].virtual_s > 6); /* six rounds of 20 samples of 0.05 s */
+    assert_true(one.rounds[5].virtual_s > 6);
     o.seed = 2;
     sim_log other = run(&o);
     assert_true(one.digest != other.digest);
@@ -257,7 +257,6 @@ static void slower_lines_take_longer_for_the_same_bits(void **state) {
     sim_log slow = run(&o);
     assert_true(fast.digest == slow.digest);
     for (size_t i = 0; i < fast.round_count; i++) {
-        /* A round takes at least two round trips and the training. */
         assert_true(slow.rounds[i].virtual_s > fast.rounds[i].virtual_s);
         assert_true(fast.rounds[i].virtual_s >= (double)(i + 1) * (0.02 + 0.2));
         assert_true(slow.rounds[i].virtual_s >= (double)(i + 1) * (0.6 + 0.2));
@@ -284,7 +283,6 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_log_free(&log);
 }
 
-/** Some clients are still downloading when the task ends. */
 static void a_client_without_a_model_at_the_end_is_not_present(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
@@ -356,7 +354,6 @@ static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **sta
     resume_and_compare(o, w, 4);
 }
 
-/* Such a coordinator keeps much of its state in memory only. */
 static void so_does_one_whose_coordinator_must_remember(void **state) {
     const world *w = *state;
     char task[sizeof few_slots + 16];

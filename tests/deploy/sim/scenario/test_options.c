@@ -13,7 +13,6 @@ static void read_options(const char *text, sim_scenario *s, sim_options *o) {
 
 #define LEAST "data = d\nmodel = lr\nrounds = 3\n"
 
-/* Write the options of a scenario, as a saved run does. */
 static void write_options(const char *text, char dst[1000]) {
     sim_scenario s;
     sim_options o;

@@ -113,7 +113,7 @@ FED_TEST(a_written_scenario_is_read_as_the_same) {
     assert_fed_ok_err(sim_scenario_parse("back", (const char *)w.data, &back, &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
     assert_fed_ok_err(sim_scenario_override(&back, "threads=3", &err));
-    assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS); /* threads does not count */
+    assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
     assert_fed_ok_err(sim_scenario_override(&back, "batch=3", &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_BATCH);
     fed_writer_free(&w);
@@ -201,7 +201,7 @@ FED_TEST(numbers_of_the_run_have_limits) {
         sim_scenario s;
         sim_options o;
         fed_error err = {0};
-        const bool early = k < 2; /* refused while the scenario is completed */
+        const bool early = k < 2;
         assert_int_equal(make(cases[k].line, &s, &err), early ? FED_EINVAL : FED_OK);
         if (!early) {
             assert_fed_status(sim_options_read(&s, 1, &o, &err), FED_EINVAL);
@@ -224,7 +224,7 @@ FED_TEST(options_are_as_the_scenario_says) {
     assert_int_equal(o.split.k, 3);
     assert_int_equal(o.seed, 9);
     assert_int_equal(o.kill_round, 2);
-    assert_int_equal(o.threads, 12); /* over HTTPS, two for each core */
+    assert_int_equal(o.threads, 12);
     assert_true(o.broken == 0.25);
     sim_scenario_free(&s);
     assert_fed_ok_err(make("clients = 12\n", &s, &err));

@@ -9,7 +9,7 @@
 #include "fed_device.h"
 #include "fed_test.h"
 
-enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* ends within a block */, HEAD = 40 };
+enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000, HEAD = 40 };
 
 typedef struct world {
     char directory[64], path[96];
@@ -190,7 +190,7 @@ static void an_optimizers_state_begins_with_zeros(void **state) {
     world *w = *state;
     float *first = NULL, *again = NULL;
     put(&w->platform[0], "residual", w->large, LARGE);
-    put(&w->platform[0], "residual", w->large, 3); /* frees a block that is not all 0 */
+    put(&w->platform[0], "residual", w->large, 3);
     assert_fed_ok(sim_stores_optimizer(w->stores, 0, LARGE / 4, &first, NULL));
     for (size_t i = 0; i < LARGE / 4; i++) {
         assert_true(first[i] == 0);
@@ -249,7 +249,7 @@ static void what_was_synced_is_there_again(void **state) {
     }
     struct stat before, after;
     assert_int_equal(stat(w->path, &before), 0);
-    put(&w->platform[4], "residual", w->large, LARGE); /* into a block that client 2 freed */
+    put(&w->platform[4], "residual", w->large, LARGE);
     assert_int_equal(stat(w->path, &after), 0);
     assert_true(after.st_size <= before.st_size);
     assert_filled(w);
