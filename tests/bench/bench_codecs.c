@@ -214,8 +214,7 @@ static void bench_peers(bench *b) {
     }
 }
 
-/* rounds = 0: a default number. `chosen` ends with NULL; if it is empty, all settings are measured.
- */
+/* rounds = 0: a default number. If `chosen` begins with NULL, all settings are measured. */
 static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
     const size_t preset = n <= FEW ? 61 : n <= MANY ? 15 : 5;
     bench_start(b, n, rounds > 0 ? rounds : preset);

@@ -18,7 +18,7 @@
  * yardstick reads and writes as many arrays without computing.
  */
 
-enum { PARAMETERS = 431080, ROUNDS = 301 }; /* of lenet5-caffe */
+enum { PARAMETERS = 431080, ROUNDS = 301 }; /* PARAMETERS: of lenet5-caffe */
 
 typedef struct bench {
     size_t n;

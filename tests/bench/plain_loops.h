@@ -14,7 +14,7 @@ typedef size_t plain_encode(double parameter, float *residual, const float *x, s
 #define PLAIN_SCRATCH(n) (4 * (n) + 8)
 
 typedef struct plain_loop {
-    const char *setting; /* "sbc:p=0.01" */
+    const char *setting; /* such as "sbc:p=0.01" */
     plain_encode *encode;
     double goal; /* how many times as fast the codec should be */
 } plain_loop;

@@ -20,8 +20,7 @@ typedef struct torch_peer {
 bool torch_peer_start(torch_peer *peer, const char *unit);
 void torch_peer_stop(torch_peer *peer); /* a zeroed peer is allowed */
 
-/** Choose the net (of tests/parity/torch_models.py), the batch and the optimizer ("sgd" or "adam").
- */
+/** Choose the net (of torch_models.py), the batch and the optimizer ("sgd" or "adam"). */
 void torch_peer_case(torch_peer *peer, const char *net, size_t batch, const char *optimizer);
 
 /** Train for so many seconds, in a way of torch_worker.py. Returns samples per second of CPU time;

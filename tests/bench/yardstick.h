@@ -5,8 +5,7 @@
 
 #include <stddef.h>
 
-/** Multiply and add in registers only. Returns the number of operations, 2 for each multiply-add.
- */
+/** Multiply and add in registers only. Returns the number of operations. */
 double yardstick_multiply_adds(const char *unit, size_t rounds);
 
 /** Read and write x[n] in place; only read x[n]; only write x[n]. */

@@ -139,8 +139,7 @@ FED_TEST(the_order_of_events_does_not_matter) {
 
 enum { BOUND = 8 };
 
-/* If NICs round gradients on the way, the sums have the same bits as with the option nic "inline".
- */
+/* If NICs round gradients on the way, sums must equal those with the option nic "inline". */
 static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
     nic_plan nics = {.inner = link, .e = BOUND};
     exchange_run run = {.link = feddc_link_named("threads"),

@@ -41,9 +41,8 @@ typedef struct chaos {
     unsigned device_kills, coordinator_kills, clock_jumps, again;
     unsigned acknowledged;
     int64_t kill_device_ms, kill_coordinator_ms, jump_ms;
-    fed_postgres *database; /* NULL: the store is SQLite */
-    unsigned database_kills,
-        given_up; /* given_up: coordinators that ended without their database */
+    fed_postgres *database;            /* NULL: the store is SQLite */
+    unsigned database_kills, given_up; /* given_up: ends without the database */
     int64_t kill_database_ms;
     bool broken;
 } chaos;

@@ -116,8 +116,7 @@ static void queue_long_tasks(const world *w, size_t count) {
     fedserver_close(home);
 }
 
-/* A status of many tasks is larger than a buffer of a Unix socket, on Linux usually 212,992 bytes.
- */
+/* A status of many tasks is larger than the buffer of a Unix socket. */
 FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
     enum { LONG_TASKS = 60, BYTES = 256 * 1024, ASKED_MOST = 3000 };
     fed_error err = {0};

@@ -75,7 +75,6 @@ typedef struct wanted {
     bool unmarked_answer;
 } wanted;
 
-/* In shared memory. */
 typedef struct board {
     _Atomic uint64_t received;
     _Atomic bool listens, failed;

@@ -27,8 +27,7 @@ typedef struct stranger {
     uint8_t room[BAD_FRAME];
 } stranger;
 
-/* Set when all connections are open: a forged SYN may by TCP's rules end one that is not open yet.
- */
+/* Set when all connections are open, because a forged SYN may end one that is not open yet. */
 static atomic_bool meddling;
 
 static void begin_to_meddle(nic_world *w) {
@@ -193,8 +192,7 @@ static void turn_round(bad_frame *f, const bad_parts *p) {
     }
 }
 
-/* Read the next frame that a host sends, cut to COPY bytes. Returns false if no frame has arrived.
- */
+/* Read a host's next frame, cut to COPY bytes. Returns false if no frame has arrived. */
 static bool hear(stranger *s, int end, bad_frame *f) {
     f->data = s->room;
     if (!bad_line_read(s->ends[end], f) || f->len <= 14) {

@@ -20,7 +20,7 @@ static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \
 typedef enum change {
     STAYS,
     LETS_GO,    /* the leader ends in order */
-    CUT_OFF,    /* the leader fails to renew its lead */
+    CUT_OFF,    /* the leader's time expires */
     UNSTORED,   /* the leader ends before a counted update is stored */
     FAILS_OVER, /* the database is replaced by its standby */
 } change;

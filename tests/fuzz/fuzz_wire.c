@@ -1,5 +1,4 @@
-/* Fuzz the readers of all messages: a message that can be read must be written as the same bytes.
- */
+/* Fuzz the readers of all messages: a message must be written as the bytes that were read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

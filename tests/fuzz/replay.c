@@ -41,8 +41,7 @@ static void keep(const char *path, input in) {
     }
 }
 
-/* Run with memory of exactly the input's size, so that AddressSanitizer finds a read past its end.
- */
+/* Use memory of exactly the input's size, so that sanitizers find a read past its end. */
 static void run(input in, const char *keep_path) {
     uint8_t *copy = fuzz_copy(in.data, in.len);
     if (keep_path != NULL) {

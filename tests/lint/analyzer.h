@@ -1,5 +1,4 @@
-/* For clang-tidy, which includes it in each source: facts that its analyzer can't see across files.
- */
+/* For clang-tidy, which includes it in each source: facts about functions of other files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_ANALYZER_H
 #define FED_ANALYZER_H

@@ -48,8 +48,7 @@ typedef struct contract_message {
     float *residual; /* the values minus what was sent */
 } contract_message;
 
-/** Encode x. residual: NULL, or a malloc'ed residual that is added, and that the message then owns.
- */
+/** Encode x. residual: NULL, or malloc'ed; it is added to x, and the message owns it. */
 contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
                                       size_t n);
 

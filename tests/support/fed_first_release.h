@@ -3,8 +3,7 @@
 #ifndef FED_FIRST_RELEASE_H
 #define FED_FIRST_RELEASE_H
 
-/* SQLite. From today's layout, run FED_LAYOUT_8, FED_LAYOUT_7 and FED_FIRST_RELEASE in this order.
- */
+/* SQLite. From today's layout, run FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE in this order. */
 
 /** From layout 14 back to 13. */
 #define FED_LAYOUT_13 "BEGIN; DROP TABLE leases; PRAGMA user_version = 13; COMMIT;"

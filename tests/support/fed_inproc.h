@@ -1,5 +1,4 @@
-/* A device's transport to a coordinator in the test's own process, which can fail at any request.
- */
+/* A device's transport to a coordinator in the same process, which can fail at any request. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_INPROC_H
 #define FED_INPROC_H

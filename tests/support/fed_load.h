@@ -27,8 +27,7 @@ typedef void (*fed_load_ask)(void *user, size_t k, fed_writer *request);
 typedef void (*fed_load_heard)(void *user, size_t k, const fed_load_answer *answer);
 
 typedef struct fed_load_result {
-    size_t answers,
-        failures; /* failures: connections that broke or were not open, and missing answers */
+    size_t answers, failures; /* failures: broken connections, missing answers */
     double seconds, p50_ms, p99_ms, most_ms;
 } fed_load_result;
 

@@ -34,8 +34,7 @@ void fed_postgres_kill(fed_postgres *server);
 /** Make a synchronous standby of a running server. From then on a commit waits for the standby.
  * *standby: zeroed, or a killed server, whose directory is used again. */
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
-/** As fed_postgres_standby, but the standby connects to the primary by the socket in this folder.
- */
+/** As fed_postgres_standby, but the standby connects by the socket in this folder. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby);
 
 /** Turn the standby into a primary after its primary was killed. The new primary answers no commit

@@ -19,8 +19,7 @@ void membership_case_heartbeat(feddc_membership *membership, uint32_t slot, uint
                                feddc_phase phase, uint32_t bucket, uint32_t waits_for,
                                int64_t now_ms);
 
-/** Let time pass from *now_ms to until_ms. All members except `silent` repeat their last heartbeat.
- */
+/** Let time pass until until_ms. All members except `silent` repeat their last heartbeat. */
 void membership_case_pass(feddc_membership *membership, uint32_t silent, int64_t *now_ms,
                           int64_t until_ms);
 

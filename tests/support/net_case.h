@@ -36,15 +36,13 @@ size_t net_case_scores(const net_case *c, size_t batch);
 /** Allocate n floats. The test fails if memory runs out. */
 float *net_case_floats(size_t n);
 
-/** Return the device that FED_TEST_DEVICE names, else "gpu" if there is one. NULL: there is none.
- */
+/** Return the name of the device under test: FED_TEST_DEVICE, or "gpu". NULL: there is none. */
 const char *net_case_device(void);
 
 /** Return the name of the k-th backend that can run this model. NULL after the last. */
 const char *net_case_backend(size_t k, const fed_arch *arch);
 
-/** An engine: the reference backend, the fast backend with one set of kernels, or another backend.
- */
+/** An engine: the reference, the fast backend with one set of kernels, or another backend. */
 typedef struct net_engine {
     const fedtrain_backend_vtable *backend;
     const char *name;

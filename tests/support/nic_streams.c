@@ -27,8 +27,7 @@ typedef struct end {
     size_t sent, received;
     uint32_t sends_from, expects_from;
     bool closed;
-    uint8_t raw,
-        rounded; /* bit i: byte i of the current float equals that of the raw (or rounded) value */
+    uint8_t raw, rounded; /* bit i: byte i of the float equals raw (rounded) */
 } end;
 
 typedef struct stream {

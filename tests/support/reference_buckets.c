@@ -12,8 +12,7 @@
 #include "reference_values.h"
 
 typedef struct layout {
-    size_t n, bucket, head,
-        codes; /* bucket: values in it; head: bytes of its head; codes: offset of the first code */
+    size_t n, bucket, head, codes; /* codes: offset of the first code */
     unsigned bits;
 } layout;
 

@@ -45,8 +45,7 @@ static void keep_rest(float *residual, const float *y, size_t n) {
     }
 }
 
-/* Decode float16 or bfloat16. fraction: number of fraction bits; least: smallest normal exponent.
- */
+/* Decode float16 or bfloat16. fraction: bits of the fraction; least: smallest normal exponent. */
 
 static float narrow_value(uint32_t half, int fraction, int least) {
     int exponent = (int)((half & 0x7fff) >> fraction);

@@ -1,5 +1,4 @@
-/* Reference code for the values in messages of sparse codecs, written from docs/codec-formats.md.
- */
+/* Reference code for values in sparse messages, written from docs/codec-formats.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_VALUES_H
 #define FED_REFERENCE_VALUES_H

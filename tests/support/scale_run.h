@@ -1,5 +1,4 @@
-/* The scale test: many connected devices, most of which wait; response times, memory and CPU time.
- */
+/* The scale test: many connected devices, most of which wait. It measures times and memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_RUN_H
 #define SCALE_RUN_H

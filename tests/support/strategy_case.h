@@ -1,5 +1,4 @@
-/* For tests of a strategy: whole rounds on a real coordinator, compared with a simple computation.
- */
+/* For tests of strategies: rounds on a real coordinator, compared with a simple computation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_STRATEGY_CASE_H
 #define FED_TEST_STRATEGY_CASE_H

@@ -294,8 +294,7 @@ cuda_result cuMemFreeHost(void *at) {
 }
 
 static cuda_stream stream_of(cuda_stream stream) {
-    return (uintptr_t)stream <= 2 ? &fake.legacy
-                                  : stream; /* 1, 2: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
+    return (uintptr_t)stream <= 2 ? &fake.legacy : stream; /* 0 to 2: predefined streams */
 }
 
 static cuda_result launch(cl_command_queue queue, const op *o) {

@@ -1,5 +1,4 @@
-/* A fake libnvrtc. Its compiled program is the source text, which OpenCL compiles to find errors.
- */
+/* A fake libnvrtc. Its compiled program is the source text, in which OpenCL finds errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 200
 #include "fake_cuda.h"

@@ -25,7 +25,8 @@ static fault_plan *plan; /* NULL: no directory is watched */
 static char root[PATH_MAX];
 static size_t root_len;
 
-/* Held during each call. The thread that ends the process never releases the lock. */
+/* Held during each call for a watched file. The thread that ends the process never releases the
+ * lock. */
 static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
 
 void *fault_shared_new(size_t size) {

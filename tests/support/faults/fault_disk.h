@@ -1,5 +1,4 @@
-/* Simulates a failing disk: counts the system calls that change files, and lets one of them fail.
- */
+/* Simulates a failing disk: counts system calls that change files, and lets one of them fail. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAULT_DISK_H
 #define FED_FAULT_DISK_H

@@ -94,7 +94,7 @@ static size_t received(const world *w, uint8_t *dst, bool *ended) {
     return len;
 }
 
-/* Write a startup message, and Bind, Execute and Sync twice. *second: offset of the second Execute.
+/* Write a startup message, and twice Bind, Execute and Sync. *second: offset of the last Execute.
  */
 static size_t conversation(uint8_t *text, size_t *second) {
     size_t len = put_startup(text);
