@@ -26,7 +26,7 @@ enum { BAD_SIDES = 2, BAD_HELD = 256, BAD_SURE = 1000000 };
 
 /** How often each fault happens. Other threads may change these rates while the line runs. */
 typedef struct bad_rates {
-    atomic_uint chance[BAD_KINDS]; /* so many of BAD_SURE frames suffer this fault */
+    atomic_uint chance[BAD_KINDS]; /* number of faults in BAD_SURE frames */
     atomic_uint hold_frames, hold_ms, delay_ms;
     atomic_uint least, most; /* payload bytes of a cut piece; most = 0: gso_size */
     atomic_uint tos;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unused fields are 0. */
+/* One event of a history. Unused fields are 0. */
 typedef struct deed {
     unsigned device; /* a device, or the number of a log */
     uint32_t number; /* a round or a version */

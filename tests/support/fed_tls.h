@@ -16,10 +16,10 @@
 typedef enum fed_act {
     FED_END, /* end of the script: close with TLS's close_notify */
     FED_RECEIVE,
-    FED_RECEIVE_BODY, /* receive so many bytes of the body; 0: the number in its Content-Length */
-    FED_SEND,         /* send so many bytes of the text; 0: all of it */
-    FED_SEND_BYTES,   /* send so many bytes of the series fed_tls_byte */
-    FED_DRIP,         /* send this text byte by byte, and wait so many milliseconds before each */
+    FED_RECEIVE_BODY, /* receive `size` bytes of the body; 0: as many as Content-Length says */
+    FED_SEND,         /* send `size` bytes of the text; 0: all */
+    FED_SEND_BYTES,   /* send `size` bytes of the series fed_tls_byte */
+    FED_DRIP,         /* send the text byte by byte, and wait `size` ms before each */
     FED_WAIT,
     FED_DRAIN,
     FED_CUT /* close the socket without TLS's close_notify */

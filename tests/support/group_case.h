@@ -12,7 +12,7 @@
 enum {
     WORKER_GROUP_MOST = 8,
     WORKER_GROUP_GENERATIONS = 16,
-    /* Exit statuses of a member, by the error that it got. */
+    /* Exit statuses of a member. */
     WORKER_GROUP_FINISHED = 0,
     WORKER_GROUP_OVER = 3,     /* FED_EIO: a verdict ended the group */
     WORKER_GROUP_LEFT_OUT = 4, /* FED_ESTATE: the group goes on without this member */
