@@ -2,14 +2,14 @@
 # Each directory that adds tests ends with fed_label_tests(). `ctest --print-labels` lists the labels.
 # SPDX-License-Identifier: Apache-2.0
 
-# concurrent: threads, processes or time, so it can fail by chance: deploy/flaky.sh runs it many times.
-# A test in C has them if its source, or that of a file of tests/support that it includes, has one of these words; ...
+# Label concurrent: a test with threads, processes or time, which can fail by chance. deploy/flaky.sh runs it many
+# times. A test in C gets this label if its source, or a file of tests/support that it includes, has one of these words.
 set(FED_CONCURRENT_WORDS "pthread_|fork\\(|waitpid|fed_threads|fed_test_run|fed_clock_|sleep\\(|poll\\(|popen\\(|system\\(")
-# ... or by its name, where the threads are the product's, or a script starts the programs.
+# Tests with these names get the label, too.
 set(FED_CONCURRENT_NAMES "^(e2e|browser|bindings|install|python|kill_matrix|deploy|cuda|gpu)[.]|^board[.]qemu$|^fedserver[.](http|cluster)[.]"
     "^fedclient[.](apps|transports|datacenter)[.]|^contract[.](test_(transport|each_|gpu_)|new_store$)|[.]postgres$")
 
-# all: the short form of deploy/test.sh leaves it out. Each line: which tests, and what the short form has in their place.
+# Label all: the short form of deploy/test.sh leaves these tests out. Comments: what the short form has instead.
 set(FED_ALL_TESTS
     "^lint[.](tidy|headers)$"                                # the compilers' own warnings
     "^e2e[.]test_(sweep|edge_deaths|worker_faults|kill_matrix)$" # e2e.test_chaos, test_edges, contract.test_each_worker_group
@@ -21,11 +21,10 @@ set(FED_ALL_TESTS
     "^codecs[.](portable|readme)$|^fedtrain[.]|^fedclient[.](stack|without_curl)$|^fedserver[.]task[.]new_key$" # they compile
 )
 
-# A time-out is for a test that hangs, so it is the same for all, and far above what any takes: 130 CPU seconds were 10 minutes on
-# two cores at a load of 35.
+# The limit is far above the time of any test, because it only serves to end tests that hang.
 set(FED_TEST_TIMEOUT_S 2400)
 
-# Does the source of a test in C, or a file of tests/support that it includes, have one of these words?
+# Does the source, or a file of tests/support that it includes, have one of these words?
 function(fed_source_matches source words result)
   file(READ ${source} text)
   string(REGEX MATCHALL "#include \"[a-z_0-9]+[.]h\"" includes "${text}")
@@ -44,7 +43,7 @@ function(fed_source_matches source words result)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Does the name match one of these expressions? CMake allows ten parentheses in one.
+# Does the name match one of these expressions?
 function(fed_name_matches name expressions result)
   set(${result} FALSE PARENT_SCOPE)
   foreach(expression ${expressions})

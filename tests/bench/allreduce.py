@@ -25,14 +25,13 @@ import tempfile
 import datacenter
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SECONDS = 120  # limit for a design in a round that hangs
+SECONDS = 120  # limit of a run that hangs
 SKIPPED = 77
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "OMPI_MCA_mpi_yield_when_idle": "1"}
 SEGMENTED_RING = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_allreduce_algorithm": "5",
                   "OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize": "262144"}
-# A replacement for rsh: mpirun calls it with an address and the command that starts a daemon there. Each daemon gets a
-# host name of its own, because mpirun must take them for different machines.
+# A replacement for rsh: mpirun calls it with an address and the command that starts a daemon there.
 AGENT = """#!/bin/sh
 host=$1; shift
 rank=${host##*.}; rank=$((rank - 1))

@@ -1,4 +1,4 @@
-/* Helpers of benchmarks: a clock, medians, memory. Each stops the program on failure. */
+/* Helpers of benchmarks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_H
 #define BENCH_H
@@ -10,7 +10,7 @@
 
 enum { BENCH_ROUNDS_MAX = 1000 };
 
-/** Seconds of one operation in each round. Initialise it with {.count = 0}. */
+/** Seconds of one operation in each round. Initialize it with {.count = 0}. */
 typedef struct bench_times {
     double s[BENCH_ROUNDS_MAX];
     size_t count;
@@ -18,14 +18,13 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
-/** The time of this clock in seconds. CLOCK_PROCESS_CPUTIME_ID and the CPU clock of a thread leave
- * out the time of other programs. */
+/** Return the time of this clock in seconds. */
 double bench_clock_s(clockid_t clock);
 
-/** The median of the times, which are then sorted; 0 if there are none. */
+/** Return the median, and sort the times. 0: there are none. */
 double bench_median_s(bench_times *times);
 
-/** The median of up to BENCH_ROUNDS_MAX values, which stay in their order. */
+/** Return the median of up to BENCH_ROUNDS_MAX values, without changing their order. */
 double bench_median(const double *values, size_t count);
 
 #define BENCH_TIME(times, work)                                                                    \
@@ -35,14 +34,14 @@ double bench_median(const double *values, size_t count);
         (times)->s[(times)->count++] = bench_now_s() - start_;                                     \
     } while (0)
 
-/** Zeroed memory that begins at a cache line. All its pages have been written, so no page fault
- * falls into a measurement. The caller frees the memory. */
+/** Allocate zeroed memory, aligned to a cache line and without later page faults. The caller frees
+ * it. */
 void *bench_alloc(size_t bytes);
 
-/** Unless status is FED_OK, stop the program with a message that names `what`. */
+/** Unless status is FED_OK, end the program with a message that contains `what`. */
 void bench_require(fed_status status, const char *what);
 
-/** The second yardstick besides memcpy: e[i] += g[i], which all error feedback needs. */
+/** A yardstick: e[i] += g[i], which error feedback needs at least. */
 void bench_add(float *e, const float *g, size_t n);
 
 #endif

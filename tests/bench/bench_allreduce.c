@@ -1,10 +1,9 @@
 /*
- * Measure how fast MPI_Allreduce sums float32 gradients, for comparison. This is the program of
- * one rank; mpirun starts the ranks.
+ * Measure how fast MPI_Allreduce sums float32 gradients. mpirun starts this program as each rank.
  *
  *     mpirun -n 4 bench_allreduce floats=430000 steps=20
  *
- * Rank 0 prints what bench_exchange prints: the median of the steps' times, and its CPU time.
+ * Rank 0 prints the median of the steps' times, and its CPU time.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
@@ -53,7 +52,7 @@ int main(int argc, char **argv) {
     }
     cpu = (bench_clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / (double)steps;
     if (rank == 0) {
-        /* bench_median_s sorts the times, so times.s[0] is the fastest. */
+        /* bench_median_s has sorted the times */
         double median = bench_median_s(&times);
         printf("{\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "
                "\"cpu\": %.6g}\n",

@@ -5,8 +5,8 @@
  *
  *     bench_bursts [ROUNDS [E]]
  *
- * E, 1 to 15: values below 2^-E become 0. Small packets fill a frame of 1500 bytes. Large ones have
- * the size that a kernel hands to a NIC at once.
+ * E, 1 to 15: values below 2^-E become 0. Small packets fit into a frame of 1500 bytes. Large ones
+ * have the size that a kernel gives to a NIC at once.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -21,8 +21,7 @@
 
 enum { VALUES = 1 << 20, SMALL = 362, LARGE = 16320 };
 
-/* Values near 2^-scale, with exponents spread evenly by 2^spread up and down, so that the processor
- * cannot predict branches. */
+/* Random values with magnitudes from 2^-(scale + spread) to 2^(spread - scale). */
 typedef struct kind {
     const char *name;
     float scale, spread;
@@ -71,7 +70,6 @@ static void decode_all(const run *r, const fedcodec_burst_coder *coder) {
     }
 }
 
-/* Round in place, as a sender rounds the values that it also uses itself. */
 static void round_all(const run *r, const fedcodec_burst_coder *coder) {
     for (size_t k = 0; k < packets(r); k++) {
         coder->round(r->e, r->y + k * r->packet, r->y + k * r->packet, r->packet);

@@ -14,17 +14,16 @@
 /*
  *     bench_closing [VALUES [CODEC_UP [CODEC_DOWN]]]
  *
- * Two devices take part in each of ROUNDS rounds of a model of VALUES values (25000000), through
- * the coordinator's handle and commit functions, without sockets. A third device checks in in each
- * batch, and each batch writes a row, so each waits for the disk. Versions are made once within a
- * batch and once in a thread of its own. The table has:
+ * Two devices take part in each round of a model of VALUES values (default 25000000), without
+ * sockets. A third device checks in in each batch. Each batch writes a row, and so waits for the
+ * disk. Versions are made within a batch in one run, and in a thread in the other. The table has:
  *
  *     last     the batch of the round's last update, ms: median and longest
  *     beside   the longest batch from then on until the next version is committed, ms
  *     version  from the begin of the last update's batch to the next version, ms: median
  *     memory   the process at its largest, MB
  *
- * The store lies in $TMPDIR, so its disk counts.
+ * The store is in $TMPDIR.
  */
 
 enum { ROUNDS = 7 };
@@ -37,7 +36,6 @@ typedef struct run {
     uint32_t tokens;
 } run;
 
-/* Write a row, so that the batch has something to commit, as in a busy coordinator. */
 static void write_a_row(run *r) {
     fed_error err = {0};
     uint8_t hash[FED_SHA256_SIZE];
@@ -149,7 +147,7 @@ int main(int argc, char **argv) {
     printf("| values | made in a | last, ms | longest | beside | version | memory, MB |\n");
     printf("|---|---|---|---|---|---|---|\n");
     fflush(stdout);
-    /* Each run has a child process, because the process's largest memory is measured. */
+    /* Each run has a process of its own, because the process's largest memory is measured. */
     for (int apart = 0; apart < 2; apart++) {
         const pid_t child = fork();
         if (child == 0) {

@@ -1,5 +1,5 @@
-/* Measure what a check-in costs the leader: a check-in that the leader serves itself over TLS, and
- * one that a follower passes on. The ratio says how many followers one leader can serve. */
+/* Compare the CPU time of a check-in that the leader serves with that of one that a follower passes
+ * on to it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +20,9 @@
 /*
  *     bench_cluster [ROUNDS]
  *
- * A leader and a follower share a PostgreSQL server that is started for this run. Check-ins come
- * in a closed loop on 32 connections that stay open, then each on a new connection with a full
- * handshake. They go alternately to the leader and to the follower. All processes share the
- * machine, so compare CPU times.
+ * A leader and a follower share a PostgreSQL server that is started for this run. Check-ins come on
+ * 32 connections that stay open, and then each on a new connection with a full handshake. They go
+ * alternately to the leader and to the follower.
  */
 
 enum { DEVICES = 64, ACTIVE = 32, CHECKINS = 8000, LIMIT_S = 60, MEMBERS = 2, PARALLEL = 8 };
@@ -38,7 +37,7 @@ typedef struct world {
     size_t left;
 } world;
 
-/* CPU time of one request in microseconds, of each process. */
+/* CPU time of one request. */
 typedef struct cost {
     bench_times us[MEMBERS];
 } cost;
@@ -121,8 +120,7 @@ static fed_load *connect_to(world *w, unsigned member, size_t count) {
     return load;
 }
 
-/* Do `count` check-ins at this member, on open connections or, if `anew` is true, each on a new
- * connection. */
+/* Do `count` check-ins at this member. anew: each on a new connection. */
 static void run_checkins(world *w, unsigned member, size_t count, bool anew, cost *c) {
     double before[MEMBERS];
     for (unsigned k = 0; k < MEMBERS; k++) {
@@ -149,7 +147,7 @@ static void open_world(world *w) {
     fed_cluster_open(&w->cluster, w->directory, store, MEMBERS);
     w->cluster.requests = 1000000;
     enrol(w);
-    /* This coordinator is started alone, so it becomes the leader. */
+    /* Started alone, this coordinator becomes the leader. */
     fed_cluster_start_ready(&w->cluster, LEADER);
     while (fed_cluster_leader(&w->cluster, NULL) != LEADER) {
         fed_sleep_ms(10);

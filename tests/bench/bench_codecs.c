@@ -1,19 +1,18 @@
 /*
- * Speed and size of every codec, as ratios to memcpy of as many values in the same run: absolute
- * times of a shared machine say little. A ratio of 0.5 is half the speed of memcpy. Beside it
- * stands the share of a bound, which the same rounds measure, and the verdict on it. Plain loops
- * and general lossless compressors are measured, too. The output is Markdown.
+ * Measure the speed and size of every codec. A ratio of 0.5 means half the speed of memcpy of as
+ * many values in the same run. The next column has the speed as a share of an upper bound, which
+ * the run measures, and a verdict. Plain loops and general lossless compressors are measured, too.
+ * The output is Markdown.
  *
  *     bench_codecs                                     the three sizes that goals are set for
  *     bench_codecs VALUES [ROUNDS [SETTING...]]        one size; all settings, or just these
  *     bench_codecs --tensors FILE [SETTING...]         your own gradients, tensor by tensor
  *
- * A setting is a codec's spec. With " dense" after the spec, gradients come from a bell curve, of
- * which 3lc sends more. FILE is safetensors or raw float32. A further --tensors adds another
- * gradient of the same shape; rounds alternate between the gradients. --unit NAME
- * measures only the code for one vector unit: plain, avx2, avx512. With --threads N, N threads
- * encode. Several tensors, or a second stage (a lossless pass after the codec), make an envelope.
- * The fastest unit reads every envelope, so envelopes are measured with that unit only.
+ * A setting is a codec's spec. With " dense" after the spec, gradients are normally distributed.
+ * FILE is safetensors or raw float32. A further --tensors adds another gradient of the same shape;
+ * rounds alternate between the gradients. --unit NAME measures only the code for one vector unit:
+ * plain, avx2, avx512. With --threads N, N threads encode. Several tensors, or a second stage (a
+ * lossless pass after the codec), make an envelope, which is measured with the fastest unit only.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -27,7 +26,7 @@
 #include "fed/threads.h"
 #include "peers.h"
 
-/* The settings measured by default. A codec without a setting in this list is measured with default
+/* The settings measured by default. Each codec without a setting here is measured with default
  * parameters. */
 static const char *const settings[] = {"3lc:s=1 dense",
                                        "3lc:s=1",
@@ -58,7 +57,7 @@ static const char *const settings[] = {"3lc:s=1 dense",
 
 static const char dense[] = " dense";
 
-enum { FEW = 1000000, MANY = 20000000 }; /* values */
+enum { FEW = 1000000, MANY = 20000000 };
 
 static void print_speed(const result *r, bench_op op, size_t n) {
     char text[24] = "";
@@ -118,7 +117,7 @@ static void print_row(const char *setting, const char *unit, size_t n, const pla
     fflush(stdout);
 }
 
-/* Parse the setting's spec, which ends where " dense" begins. */
+/* Parse the setting's spec, which ends before " dense". */
 static fed_status parse(const char *setting, fedcodec *codec, fed_error *err) {
     char spec[FEDCODEC_SPEC];
     size_t len = strcspn(setting, " ");
@@ -130,9 +129,7 @@ static bool is_dense(const char *setting) {
     return strcmp(setting + strcspn(setting, " "), dense) == 0;
 }
 
-/* Return whether to measure this vector unit. To limit the time, plain is measured only on few
- * values. Units other than the fastest are measured on many values only if there is a plain
- * loop. */
+/* Is this vector unit to be measured? With many values, slow units are left out to save time. */
 static bool wants_unit(const bench *b, const char *setting, const fedcodec_unit *unit) {
     if (b->unit != NULL) {
         return strcmp(b->unit, unit->name) == 0;
@@ -166,7 +163,6 @@ static void bench_setting(bench *b, const char *setting) {
     }
     const fedcodec_unit *unit;
     for (size_t k = 0; (unit = fedcodec_unit_at(k)) != NULL; k++) {
-        /* the fastest unit reads each envelope, whichever unit wrote it */
         if (wants_unit(b, setting, unit) &&
             (k == 0 || message_is_alone(&codec, &b->gradients.layout))) {
             codec.vtable = unit->codecs[index];
@@ -199,8 +195,6 @@ static void bench_all(bench *b) {
     }
 }
 
-/* Measure the compressors on the floats and on their 3lc messages, with and without 3lc's encoding
- * of runs. */
 static void bench_peers(bench *b) {
     static const char *const inputs[] = {"3lc:s=1,zre=0", "3lc:s=1", "3lc:s=1.75,zre=0",
                                          "3lc:s=1.75"};
@@ -220,8 +214,7 @@ static void bench_peers(bench *b) {
     }
 }
 
-/* If rounds is 0, take as many as need a few minutes. `chosen` ends with NULL; if it is empty,
- * measure all settings. */
+/* rounds = 0: a default number. If `chosen` begins with NULL, all settings are measured. */
 static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
     const size_t preset = n <= FEW ? 61 : n <= MANY ? 15 : 5;
     bench_start(b, n, rounds > 0 ? rounds : preset);
@@ -268,7 +261,6 @@ static int bench_files(bench b, const char *const *paths, size_t count, char **c
     return EXIT_SUCCESS;
 }
 
-/* argv: VALUES, ROUNDS, SETTING... */
 static int bench_drawn(bench b, int argc, char **argv) {
     size_t n = argc > 0 ? strtoul(argv[0], NULL, 10) : 0;
     size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;

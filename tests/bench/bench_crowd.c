@@ -1,5 +1,4 @@
-/* Measure a coordinator with a million devices and more: throughput, times and memory, to find
- * what limits it first. */
+/* Measure a coordinator with a million devices: throughput, times and memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +11,10 @@
  *     bench_crowd DIRECTORY [devices=1000000] [minutes=60] [cohort=1000] [outage=300]
  *                 [most=SECONDS]
  *
- * It makes a coordinator in DIRECTORY, which must not exist. Remove the directory afterwards.
- * Virtual devices check in when the coordinator tells them, download the model, and report made-up
- * updates, all through the real request function in one process. Time is virtual. Halfway the
- * coordinator is away for `outage` seconds. After `most` seconds of real time the run ends early.
- * TLS and sockets are not in the figures, and neither is what the crowd does outside a batch.
+ * It makes a coordinator in DIRECTORY, which must not exist and is not removed. Virtual devices
+ * check in, download the model and send made-up updates, in one process without TLS and sockets.
+ * Time is virtual. Halfway the coordinator is away for `outage` seconds. After `most` seconds of
+ * real time the run ends early.
  */
 
 enum { ROWS = 12 };

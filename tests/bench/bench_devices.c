@@ -1,4 +1,4 @@
-/* Measure what an enrolment costs a coordinator that has many devices already. */
+/* Measure the cost of an enrolment for a coordinator with many devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +13,10 @@
 /*
  *     bench_devices DIRECTORY [DEVICES]
  *
- * It makes a coordinator in DIRECTORY, which must not exist. Remove the directory afterwards. A
- * second handle on the database, like the one of the front process, enrols one device after
- * another. After each, the coordinator runs a batch, in which it reads the new device's row. The
- * batch is measured at 1,000 devices and at DEVICES (default 1,000,000). Also measured: the start
- * of a coordinator, and a pass over the whole table of devices, which an earlier release made at
- * each enrolment.
+ * It makes a coordinator in DIRECTORY, which must not exist and is not removed. A second handle on
+ * the database enrols one device after another, as the front process does. After each, a batch of
+ * the coordinator, which reads the new device's row, is measured: at 1,000 devices and at DEVICES
+ * (default 1,000,000). Also measured: the coordinator's start, and a pass over all devices.
  */
 
 enum { ROUNDS = 200, FEW = 1000 };

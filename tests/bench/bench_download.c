@@ -1,5 +1,5 @@
-/* Measure what a coordinator sends to a device with an old version of the model, and the CPU time
- * for it. */
+/* Measure the size of downloads for devices with old versions of the model, and the CPU time to
+ * make and apply them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +16,12 @@
 /*
  *     bench_download DIRECTORY [BEHIND ...]
  *
- * DIRECTORY belongs to a coordinator that does not run now (fedsim run with transport=https makes
- * one in its output directory). BEHIND: by how many versions the device's model is older than the
+ * DIRECTORY is a coordinator's that does not run now, such as one that fedsim run with
+ * transport=https has made. BEHIND: by how many versions the device's model is older than the
  * newest; "all": the device has no model. The sizes of the chain of deltas and of the patch are
- * fractions of a snapshot of plain values. The times are those to compute the device's old version
- * ("to bring back"), to write the patch and to apply it. They are medians of a few runs, in ms of
- * CPU time per million values.
+ * fractions of a snapshot of plain values. Times are medians of a few runs, in ms of CPU time per
+ * million values: to compute the device's old version ("to bring back"), to write the patch, and to
+ * apply it.
  */
 
 enum { TRIES = 9 };
@@ -38,7 +38,7 @@ typedef struct costs {
     size_t bytes;
 } costs;
 
-/* Measure the patch to the newest version, from version *have or, if have is NULL, from zeros. */
+/* Measure the patch to the newest version from version *have, or from zeros (have = NULL). */
 static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
     const fedserver_training *t = fedserver_rounds_front(&server->rounds);
     const fedserver_versions *v = &t->versions;

@@ -1,5 +1,5 @@
 /* Measure how fast a worker group exchanges gradients. A process is one rank, or has all ranks as
- * threads. tests/bench/datacenter.py runs it. */
+ * threads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <pthread.h>
@@ -18,13 +18,11 @@
  * floats=430000 steps=20 link=tcp collective=owners codec=SPEC pull=SPEC nic=SPEC bucket=BYTES
  * congestion=reno values=FILE raw=0 leave=0
  *
- * With link=tcp the environment names the rank: FED_RANK, FED_SIZE, FED_ADDRESSES (separated by
- * commas). With link=mpi, mpirun does. With link=threads, size=N ranks are threads. raw=1: instead
- * of an exchange, each rank sends each other rank floats / ranks values twice, as messages of
- * `bucket` bytes. This measures the link alone, with the bytes of a float32 exchange. leave=1:
- * sums are not copied to the caller's memory, as an optimizer can read them where they lie.
- * values=FILE: float32 values to exchange instead of random ones. Each rank takes the next
- * `floats` values of the file, which is read again from its begin after its end.
+ * link=tcp: the environment has FED_RANK, FED_SIZE and FED_ADDRESSES (separated by commas).
+ * link=mpi: mpirun starts the ranks. link=threads: size=N ranks are threads. raw=1: no exchange,
+ * but as many bytes between the ranks as a float32 exchange needs, in messages of `bucket` bytes.
+ * leave=1: sums are not copied to the caller's memory. values=FILE: float32 values to exchange
+ * instead of random ones, repeated after the file's end.
  *
  * Rank 0 prints the median time of a step, the bytes that it sends in a step, and its CPU time.
  */
@@ -74,7 +72,6 @@ static void read_values(const char *path, float *values, size_t n, uint32_t rank
     fclose(file);
 }
 
-/* Fill in a gradient from the file, or random values of many sizes, most of them small. */
 static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
     fed_rng rng;
     if (s->values != NULL) {
@@ -151,9 +148,9 @@ typedef struct mail {
     const feddc_link_vtable *link;
     void *self;
     uint32_t rank, size;
-    size_t each; /* bytes to each other rank, in one of a step's two halves */
+    size_t each; /* bytes to each other rank, in one half of a step */
     size_t piece;
-    uint64_t sent, arrived; /* bytes */
+    uint64_t sent, arrived;
 } mail;
 
 static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
@@ -167,7 +164,6 @@ static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
             m->sent += len;
         }
     }
-    /* All ranks send the same number of bytes. Bytes that arrive early count for the next half. */
     while (m->arrived < m->sent) {
         feddc_event event;
         check(m->link->wait(m->self, 60000, &event, &err), "wait", &err);
@@ -221,7 +217,7 @@ static void *run(void *arg) {
 }
 
 static void print(const setting *s, result *r) {
-    /* bench_median_s sorts the times, so times.s[0] is the fastest. */
+    /* bench_median_s has sorted the times */
     const double median = bench_median_s(&r->times);
     printf("{\"link\": \"%s\", \"collective\": \"%s\", \"codec\": \"%s\", \"pull\": \"%s\", "
            "\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "
@@ -254,8 +250,7 @@ static void run_threads(const setting *s) {
     free(r);
 }
 
-/* Return this process's rank, as the environment or mpirun says. `addresses` is memory for the
- * ranks' addresses. */
+/* Return this process's place in the group. addresses: memory for the ranks' addresses. */
 static feddc_place find(const setting *s, char *addresses, const char **address) {
     static const uint8_t secret[FEDDC_SECRET] = {21};
     const feddc_link_vtable *link = feddc_link_named(s->link);
@@ -341,7 +336,7 @@ int main(int argc, char **argv) {
     const char *listed = getenv("FED_ADDRESSES");
     snprintf(addresses, sizeof addresses, "%s", listed != NULL ? listed : "");
     rank one = {.setting = &s, .place = find(&s, addresses, address)};
-    one.place.mark = s.raw && s.nic != NULL; /* without raw, feddc_exchange_open sets the mark */
+    one.place.mark = s.raw && s.nic != NULL;
     run(&one);
     if (one.place.rank == 0) {
         print(&s, &one.result);

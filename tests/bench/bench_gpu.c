@@ -15,13 +15,11 @@
 /*
  *     bench_gpu DEVICE [MOST [BATCH [SECONDS]]]
  *
- * It measures codecs with 2^16, 2^20, 2^24, 2^26 and 2^28 values, up to 2^MOST (26) and as the
- * device's memory allows; 3lc with 2^20 values as a graph; and training steps of nets with batches
- * of BATCH (128). After SECONDS (240) the rest is left out, and "cut_short" is true. Each time is
- * a median over rounds of calls, with one wait at the end of a round. "encode_ratio" and
- * "add_ratio": bytes per second that the codec moves, by tests/support/gpu_traffic.def, divided by
- * those that a copy on the device reads and writes in this run. "encode_of_plain_c", with 2^20
- * values: the speed of encoding divided by that of our plain C code on one core.
+ * It measures codecs with up to 2^MOST values (default 2^26), and training steps with batches of
+ * BATCH samples (128). After SECONDS (240) the rest is left out, and "cut_short" is true. Times are
+ * medians over rounds of calls. "encode_ratio" and "add_ratio": bytes per second that the codec
+ * reads and writes, by tests/support/gpu_traffic.def, divided by those of a copy on the device.
+ * "encode_of_plain_c": the speed of encoding divided by that of plain C on one core.
  */
 enum { ROUNDS = 5, MOST_CALLS = 200, PATTERN = 1 << 20, STEPS = 5 };
 
@@ -30,7 +28,7 @@ static const double round_s = 0.02;
 typedef struct bench {
     fed_gpu *gpu;
     fed_gpu_stream *stream;
-    double until_s, copy_rate; /* bytes per second that a copy reads and writes */
+    double until_s, copy_rate; /* copy_rate: bytes per second that a copy reads and writes */
     float *pattern;            /* float32[PATTERN], on the host */
     size_t most, batch;
     size_t lines;
@@ -319,7 +317,6 @@ static void bench_nets(bench *b) {
     printf("\n  ]");
 }
 
-/* Laplace-distributed values near 0.01, similar to gradients. */
 static float *make_pattern(void) {
     float *x = bench_alloc(PATTERN * sizeof *x);
     uint64_t seed = 1;

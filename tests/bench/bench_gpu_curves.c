@@ -14,13 +14,12 @@
  *     bench_gpu_curves MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS SEED NUDGED BACKEND...
  *
  * A backend is fast, reference, or a device such as opencl:0. A row has the mean loss of the steps
- * since the row before. The last row has the test accuracy of each backend's final weights, over
- * the first 2,000 test samples, measured with the backend fast. Below the table stand each
- * backend's time and the largest difference of a step's loss from the first backend's.
+ * since the previous row. The last row has the test accuracy of each backend's final weights. Below
+ * the table are each backend's time and the largest difference of a step's loss from the first
+ * backend's.
  *
  * The last backend also runs NUDGED times with a random last bit in each initial weight. The last
- * columns have the least and the largest value of these runs, which show how far rounding alone
- * drives runs apart. Any error, such as FED_ENOMEM, ends the program.
+ * columns have the least and the largest value of these runs, the effect of rounding alone.
  */
 enum { RUNS = 64, BACKENDS = 4, ARGUMENTS = 10, TESTED = 2000, BATCH = 100 };
 

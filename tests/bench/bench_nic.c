@@ -14,13 +14,11 @@
 /*
  *     bench_nic [FILE]
  *
- * The table has Gbit/s of float32 through fednic_nic_take in one thread, as medians, and their
- * ratio to memcpy of the same frames in the same rounds. Frames have 1,514 bytes, or are
- * super-segments of 45 times that payload. Frames of both kinds leave their checksum to the device,
- * as in Linux. Values are Laplace-distributed with scales 10^-3, 0.03 and 1,000, or are a gradient
- * from FILE (safetensors or raw float32). Each value that comes back is compared with
- * fedcodec_bursts_round. Frames that would not become shorter are only rounded, and the other NIC
- * forwards them unchanged.
+ * The table has the medians of Gbit/s of float32 through fednic_nic_take in one thread, and their
+ * ratio to memcpy of the same frames. Frames have 1,514 bytes, or 45 times the payload of such a
+ * frame. Values are Laplace-distributed with scales 10^-3, 0.03 and 1,000, or are a gradient from
+ * FILE (safetensors or raw float32). Each value that comes back is compared with
+ * fedcodec_bursts_round.
  */
 
 enum {
@@ -29,9 +27,9 @@ enum {
     HEADERS = 14 + 20 + 32, /* Ethernet, IPv4, TCP with timestamps */
     SEGMENT = 1448,
     SUPER = 45 * SEGMENT,
-    VALUES = 32 * SUPER / 4,      /* 2 MB, more than an L2 cache has */
-    ROOM = 2 * 4 * VALUES,        /* bytes for all frames of one direction */
-    FRAMES = 4 * VALUES / SEGMENT /* most frames of one direction */
+    VALUES = 32 * SUPER / 4,
+    ROOM = 2 * 4 * VALUES,
+    FRAMES = 4 * VALUES / SEGMENT
 };
 
 typedef struct tape {
@@ -64,8 +62,8 @@ static unsigned sum16(const uint8_t *data, size_t len, unsigned sum) {
     return sum;
 }
 
-/* Write the headers of a segment of `payload` bytes. `tcp` is the length of its TCP header. If
- * `back` is true, the segment goes from the peer to the host. */
+/* Write the headers of a segment. tcp: length of the TCP header; back: the segment goes from the
+ * peer to the host. */
 static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, uint8_t flags,
                         bool back) {
     static const uint8_t address[2][4] = {{10, 0, 0, 1}, {10, 0, 0, 2}};
@@ -92,7 +90,7 @@ static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, ui
     t[13] = flags;
     put16(t + 14, 65535);
     memcpy(t + 20, options, tcp - 20 < sizeof options ? tcp - 20 : sizeof options);
-    /* The checksum begins with the sum of the pseudo-header. */
+    /* The NIC must complete the checksum. */
     put16(t + 16, sum16(ip + 12, 8, (unsigned)(6 + tcp + payload)));
 }
 
@@ -264,7 +262,7 @@ int main(int argc, char **argv) {
     gradients g;
     gradients_draw(&g, VALUES, false);
     const double begin = bench_now_s();
-    while (bench_now_s() < begin + 0.3) { /* warm up, so that the processor's clock rate rises */
+    while (bench_now_s() < begin + 0.3) { /* warm up */
         fedcodec_bursts_round(E, g.g[0], b->values, VALUES);
     }
     rows(b, "compressible", &g, 1);

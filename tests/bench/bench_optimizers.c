@@ -1,4 +1,4 @@
-/* Measure how fast optimizers step, compared with the memory traffic that a step cannot avoid. */
+/* Measure the speed of optimizers, compared with that of the same memory traffic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,19 +15,18 @@
  *     bench_optimizers [PARAMETERS]
  *
  * A step reads and writes the weights and the optimizer's state, and reads the gradient. The
- * yardstick only reads and writes as many arrays of as many values, one after the other, with the
- * widest vectors.
+ * yardstick reads and writes as many arrays without computing.
  */
 
-enum { PARAMETERS = 431080, ROUNDS = 301 }; /* the number of parameters of lenet5-caffe */
+enum { PARAMETERS = 431080, ROUNDS = 301 }; /* PARAMETERS: of lenet5-caffe */
 
 typedef struct bench {
     size_t n;
     float *w, *g, *state;
 } bench;
 
-/* The traffic of a step: read and write the moments and w; read g, and w0 for the proximal term.
- * Clipping by norm reads w and g once more. */
+/* The traffic of a step: read and write w and the moments; read g, w0 for the proximal term, and w
+ * and g again to clip by norm. */
 static void traffic(const bench *b, const fed_optimizer *o) {
     size_t moments = o->rule == FED_SGD ? 0 : o->rule == FED_MOMENTUM ? 1 : 2;
     size_t reads = 1U + (o->prox_mu > 0 ? 1 : 0) + (o->clip_norm > 0 ? 2 : 0);

@@ -1,5 +1,5 @@
 /* Measure the CPU time of a client's step (storing, copying, compressing), without training and
- * coordinator. */
+ * transport. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +15,9 @@
 /*
  *     bench_poll [MODEL [CODEC [CLIENTS [STORE]]]]
  *
- * CLIENTS (16) with MODEL (lenet5-caffe) take their steps in turn, each with a fake coordinator of
- * its own. So the caches hold another client's memory when a step begins. The CPU time of
- * fedclient_step is counted, without the callback and the transport, in all steps of a client but
- * the first. With "stores" as STORE only deploy/sim/stores/client_stores.h is measured, and not
- * clients with memory of their own.
+ * CLIENTS (default 16) with MODEL (lenet5-caffe) take steps in turn, each with a fake coordinator.
+ * So a step begins with another client's memory in the caches. A client's first step does not
+ * count. With "stores" as STORE only deploy/sim/stores/client_stores.h is measured.
  */
 
 enum { TURNS = 40, CLIENTS_MAX = 400 };
@@ -29,7 +27,7 @@ typedef struct device {
     fedclient_transport transport;
     fedclient_platform platform;
     fedclient *client;
-    double outside_s; /* CPU time of the callback and the transport in this step */
+    double outside_s; /* CPU time of callback and transport in this step */
 } device;
 
 static fed_status send_watched(void *user, const fedclient_request *request, int *status,

@@ -1,12 +1,11 @@
 /*
- * Measure the bits per position of each code for positions, compared with the entropy H(p)/p of
- * random positions. It measures random positions, with speeds, and the updates of a net that
- * learns MNIST with sbc and error feedback, where positions are not random.
+ * Measure the bits per position of each position code, compared with the entropy H(p)/p of random
+ * positions. Positions are random, or those of a net that learns MNIST with sbc and error feedback.
  *
  *     FED_MNIST_DIR=... bench_positions [ROUNDS [MODEL]]
  *
- * MODEL is a name or a text as in fed/arch.h; lenet5-caffe if not given. bench_positions_avx2 and
- * bench_positions_avx512 are the same with the library's code for those units of the processor.
+ * MODEL is a name or a text as in fed/arch.h (default lenet5-caffe). bench_positions_avx2 and
+ * bench_positions_avx512 use code for these vector units.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -27,9 +26,6 @@ enum { PHASES = 3, BATCH = 32, LEAST_VALUES = 1024 };
 static double entropy(double p) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
 }
-
-/* Write positions with one code each. Unlike in codecs, rans and range do not fall back to Golomb
- * here. */
 
 typedef struct written {
     uint8_t *dst;
@@ -175,8 +171,7 @@ static void print_run(const fed_layout *layout, const tally (*tallies)[PHASES]) 
     print_tally("all", "", &all);
 }
 
-/* Train one client: local steps, then its update through sbc. The decoded update makes the next
- * model. */
+/* Train one client: local steps, an update by sbc, and the decoded update makes the next model. */
 static void bench_training(const fed_arch *arch, fedtrain_job job, double p, size_t rounds) {
     const fed_layout *layout = &arch->layout;
     const size_t n = layout->size;

@@ -11,10 +11,9 @@
  *     bench_scale [DEVICES]
  *
  * DEVICES (default 4000) connect with a certificate each and mostly wait; a quarter of them sends
- * an update. Requests are measured in a closed loop on 32 of the connections. They go alternately
- * to the coordinator and to nginx (where it is installed), with answers of the same length over the
- * same TLS. One generator loads both, on the same processors: compare the CPU time per request
- * first.
+ * an update. Requests on 32 of the connections go alternately to the coordinator and to nginx
+ * (where it is installed), with answers of the same length. The programs share the processors, so
+ * compare the CPU time per request.
  */
 
 static void print_row(const char *what, const char *server, const scale_times *t, size_t rounds) {

@@ -1,4 +1,4 @@
-/* Measure a simulation in one process: training's share of CPU time, and memory. */
+/* Measure a simulation in one process: the share of training in its CPU time, and its memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <stdio.h>

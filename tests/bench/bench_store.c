@@ -1,5 +1,5 @@
-/* Measure how many updates per second a store makes durable, compared with updates in database rows
- * and with the bare disk. */
+/* Measure how many updates per second a store makes durable, compared with database rows and with
+ * the disk itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -18,16 +18,13 @@
  * bench_store --postgres [DIRECTORY]
  * bench_store --lead [DIRECTORY]
  *
- * DIRECTORY (default: the working directory) should be on the disk to measure. There batches of
- * updates, each with its device's row, are committed. The second way stores every body in its row.
- * The third way only appends to a file, with one fdatasync a batch. The three ways alternate, so
- * their ratios come from one run.
+ * DIRECTORY (default: the working directory) should be on the disk to measure. Batches of updates
+ * are committed to the store, to database rows that contain the updates, and to a plain file with
+ * one fdatasync a batch. The three ways alternate.
  *
- * With --postgres: the same batches go alternately into the default store and into one on
- * PostgreSQL. The server is made in DIRECTORY and ends with the program. With --lead: they go
- * alternately into two databases of such a server. In the first the coordinator is the only one.
- * In the second it is the leader of several, so its batches write its term, and its lead is
- * renewed.
+ * --postgres: the batches go alternately into the default store and into one on a PostgreSQL server
+ * in DIRECTORY, which ends with the program. --lead: the batches go alternately into two databases
+ * of such a server, of a coordinator alone and of the leader of several.
  */
 
 enum { DEVICES = 64, ROUNDS = 5 };
@@ -134,7 +131,7 @@ static void open_store(bench *b, const fedserver_store *store, const char *direc
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* Make tables like those of the earlier layout 3, which keeps an update's body in its row. */
+/* Make tables in which an update's body is in its row. */
 static void open_rows(bench *b, const char *path) {
     expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
     sql(b->rows,
@@ -172,8 +169,8 @@ static void measure_both(bench b[2], int batch, int count) {
     fflush(stdout);
 }
 
-/* Write a few hundred MB first. A new PostgreSQL server makes new files for its log and writes each
- * file twice. A server that has run for a while uses its old files again. */
+/* Write a few hundred MB first, because a new PostgreSQL server must first create the files of its
+ * log. */
 static void warm_up(bench *b, const char *where) {
     enum { BATCHES = 12, LARGE = 400000 };
     fed_postgres_sql(where, "ALTER SYSTEM SET min_wal_size = '1GB'", NULL, 0);
@@ -214,9 +211,7 @@ static int compare_stores(const char *directory, bool of_lead) {
     if (!fed_postgres_is_there()) {
         return 77;
     }
-    bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO,
-                  /* the server runs as another user, who must be able to enter the directory */
-                  "chmod");
+    bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO, "chmod");
     bench_require(setenv("TMPDIR", directory, 1) == 0 ? FED_OK : FED_EIO, "setenv");
     fed_postgres_open(&server);
     bench_require(fedserver_store_parse("postgres:there", &choice, &err), err.text);
@@ -275,7 +270,7 @@ int main(int argc, char **argv) {
         "|   bytes | batch |      raw |    store |     rows | /raw  | /rows | end ms | rows   |\n"
         "|---|---|---|---|---|---|---|---|---|\n",
         ROUNDS);
-    static const size_t lens[] = {2048, 1724320}; /* 1.7 MB: lenet5-caffe as float32 */
+    static const size_t lens[] = {2048, 1724320}; /* 1724320: lenet5-caffe as float32 */
     for (int i = 0; i < 2; i++) {
         b.len = lens[i];
         b.body = bench_alloc(b.len);

@@ -1,5 +1,4 @@
-/* Measure how fast nets train compared with PyTorch: whole steps, in one thread on a shared
- * core. */
+/* Measure how fast nets train, compared with PyTorch, in one thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <math.h>
@@ -21,12 +20,10 @@
 /*
  *     bench_train [NET ...]
  *
- * Three programs alternate in short slices. The first is our trainer with each of its kernel sets,
- * and with products of bfloat16. The second is PyTorch in both of its layouts, eager and compiled,
- * limited to the same vectors. The third is a loop of only multiply-adds. Every second round has
- * the opposite order. Speeds are samples per second of CPU time. A ratio is the median of the
- * rounds' ratios, so a slower machine slows both sides of it. The fastest of PyTorch's ways
- * counts. A goal is a least ratio.
+ * Short slices of three programs alternate: our trainer with several kernels, PyTorch in several
+ * ways (of which the fastest counts) with the same vector units, and a loop of multiply-adds.
+ * Speeds are samples per second of CPU time. A ratio is the median of the rounds' ratios. A goal is
+ * a least ratio.
  */
 
 enum { MAX_BATCH = 32, ROUNDS = 11, BATCHES = 3, UNITS = 2, PEAK_ROUNDS = 100000 };
@@ -54,17 +51,17 @@ static const net nets[] = {
      {1.3, 1.1, 1.0}},
 };
 
-/* The programs that alternate: PyTorch's ways, our trainer, the same with products of bfloat16, and
- * the loop of multiply-adds (the peak). */
+/* The programs that alternate: PyTorch in several ways, our trainer, the same with products of
+ * bfloat16, and a loop of multiply-adds. */
 enum { WAYS = 4, OURS = WAYS, BFLOAT16, PEAK, TURNS };
 
 static const char *const ways[WAYS] = {"nchw", "nhwc", "nchw-compiled", "nhwc-compiled"};
 
-/* A vector unit, to which both engines are limited. */
+/* A vector unit, to which the trainers are limited. */
 typedef struct side {
     const fedtrain_kernels *kernels;
-    fedtrain_net *net, *bfloat16; /* bfloat16: NULL on all units but the first */
-    torch_peer torch;             /* pid 0: there is no PyTorch */
+    fedtrain_net *net, *bfloat16; /* bfloat16: NULL on other units than the first */
+    torch_peer torch;
     double rate[TURNS][ROUNDS];
 } side;
 
@@ -78,8 +75,7 @@ typedef struct bench {
     uint32_t label[MAX_BATCH];
 } bench;
 
-/* The trainer's choice of kernels. The linker replaces it by the function below (see
- * CMakeLists.txt). */
+/* Replaces the trainer's choice of kernels, by the linker's option --wrap. */
 
 static const fedtrain_kernels *chosen;
 
@@ -89,9 +85,7 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
     return chosen;
 }
 
-/* A slice of our trainer. The clock that ends the slice needs no system call. After a system call
- * some machines must refill the cache of page addresses, which would cost a short step a tenth of
- * its time. */
+/* A slice of our trainer. Its clock makes no system calls, which would slow down short steps. */
 static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);
@@ -152,8 +146,8 @@ static double median_ratio(const double *above, const double *below) {
     return bench_median(ratio, ROUNDS);
 }
 
-/* Operations per sample: a multiplication and an addition for each weight at each position, in the
- * forward pass and for both gradients. The first layer needs no gradient of its input. */
+/* Return the operations per sample: a multiplication and an addition for each weight at each
+ * position, in the forward pass and for each gradient. */
 static double operations(const fed_arch *arch) {
     double sum = 0;
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -275,7 +269,6 @@ static void run_net(bench *b, const net *n) {
     free_nets(b);
 }
 
-/* Pin this process and the workers to the last processor that this process may use. */
 static void pin(void) {
     cpu_set_t allowed;
     bench_require(sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? FED_OK : FED_EIO,

@@ -1,4 +1,4 @@
-/* The rounds of a codec's benchmark: which operations are timed, and in which order. */
+/* Measures one codec in rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_rounds.h"
 
@@ -7,9 +7,8 @@
 
 #include "yardstick.h"
 
-enum { WARM_ROUNDS = 8 }; /* not measured */
+enum { WARM_ROUNDS = 8 };
 
-/* Plain loops are slow, so they get fewer rounds. */
 static size_t loop_rounds(const bench *b) {
     return b->rounds / 10 > 3 ? b->rounds / 10 : 3;
 }
@@ -127,10 +126,8 @@ static const char *yardstick_of(const message *m) {
     return strcmp(m->unit, "plain") != 0 ? m->unit : "baseline";
 }
 
-/* The bound of a guarded encode, which leaves the residual unchanged if it refuses the input. Such
- * an encode must read all gradients before it adds the first gradient. If it seeks the largest sum,
- * it must also read the residual before. This function reads from the end to the front. So the
- * values that are added first were read last, and are still in the cache. */
+/* Measure the bound of a guarded encode, which must read all values before it changes the residual.
+ * Reading backward leaves the first values in the cache. */
 static void guarded_add(const bench *b, const message *m, const float *g) {
     enum { BLOCK = 4096 };
     const char *unit = yardstick_of(m);
@@ -144,7 +141,8 @@ static void guarded_add(const bench *b, const message *m, const float *g) {
     bench_add(b->y, g, b->n);
 }
 
-/* The bound of an encode without a residual: read the values, write as many bytes. */
+/* The bound of an encode without residual: read the values, and write as many bytes as the message
+ * has. */
 static void read_and_write(const bench *b, const message *m, const float *g) {
     yardstick_read(yardstick_of(m), g, b->n);
     memset(b->spare, 0, m->len < b->n * sizeof *b->spare ? m->len : b->n * sizeof *b->spare);
@@ -156,7 +154,7 @@ static void read_message(const message *m) {
         memcpy(&word, m->dst + i, sizeof word);
         sum ^= word;
     }
-    volatile uint64_t used = sum; /* so that the compiler keeps the loop */
+    volatile uint64_t used = sum; /* keeps the loop */
     (void)used;
 }
 
@@ -174,7 +172,7 @@ static void add_to_all(const bench *b, const message *m) {
     yardstick_rewrite(yardstick_of(m), b->spare, b->n);
 }
 
-/* The bound of adding few values: add to the same positions, which are known. */
+/* The bound of adding few values: add at known positions. */
 static void add_to_few(const bench *b, const message *m, size_t count) {
     read_message(m);
     const float nothing = b->spare[0];
@@ -192,9 +190,8 @@ static size_t find_positions(bench *b) {
     return count;
 }
 
-/* Measure bounds of decoding, besides reading the message. One bound is to set all values,
- * alternately with memset and with stores. The others are to add to all values, and to add only
- * where values are not zero. The caches hold as much of these values as of y in decode and axpy. */
+/* Measure bounds of decoding: read the message, and set all values, add to all values, or add to
+ * few. */
 static void measure_bounds(const bench *b, const message *m, size_t nonzero, all_times *t) {
     if (t->clear.count == t->write.count) {
         BENCH_TIME(&t->clear, set_values(b, m, true));
@@ -207,7 +204,7 @@ static void measure_bounds(const bench *b, const message *m, size_t nonzero, all
     }
 }
 
-/* A yardstick precedes each way to encode, so that both ways find the same data in the cache. */
+/* A yardstick precedes each encode, so that all encodes find the same data in the cache. */
 static void measure_round(bench *b, message *m, const float *g, size_t nonzero, all_times *t) {
     const bool feedback = m->codec.vtable->feedback;
     BENCH_TIME(&t->copy, memcpy(b->spare, g, b->n * sizeof *g));
@@ -229,8 +226,7 @@ static void measure_round(bench *b, message *m, const float *g, size_t nonzero, 
     BENCH_TIME(&t->op[BENCH_FOLD], fold(m, b->acc));
 }
 
-/* The plain loop starts from the codec's residual, so it must make the same message. The loop runs
- * first, so that the codec does not find its values in a cache. */
+/* The plain loop must make the codec's message from the same residual. */
 static void measure_with_loop(bench *b, message *m, const plain_loop *loop, const float *g,
                               size_t nonzero, uint8_t *dst, all_times *t) {
     size_t len = 0;

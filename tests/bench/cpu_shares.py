@@ -14,8 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-# Rows are tried in order, and the first match counts: a pattern of a shared object or of one of our libraries, and the
-# row's name in the table.
+# A pattern of libraries, and the name of the row in the table. The first match counts.
 PARTS = [
     (r"libfedtrain", "training and testing models"),
     (r"libfedcodecs", "codecs"),
@@ -31,8 +30,7 @@ PARTS = [
     (r"^libc\.", "libc: malloc, locks, strings"),
 ]
 COPYING = re.compile(r"^_?_?(mem(move|cpy|set)|.*_mem(move|cpy|set))")
-# The kernel's functions that clear pages. On a virtual machine their time includes the host's work to provide the
-# memory.
+# The kernel's functions that clear pages.
 PAGES = re.compile(r"^(clear_page|clear_huge|folio_zero)")
 
 

@@ -1,5 +1,4 @@
-/* The virtual devices. A ring has a list of devices for each second. Each device is in the list of
- * the second at which it acts next. */
+/* Virtual devices. A ring of lists has, for each second, the devices that act in it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crowd.h"
 
@@ -21,18 +20,18 @@
 #include "fedserver/operator.h"
 
 enum { RING = 2048, BATCH = 64, SPREAD_S = 900 };
-/* A training takes TRAIN_S seconds +-50 %. One of LOST leases is never answered. */
+/* A training takes TRAIN_S +- 50 %. One of LOST leases gets no update. */
 enum { TRAIN_S = 60, LOST = 20, AFTER_REPORT_S = 5 };
 static const int64_t epoch_ms = INT64_C(1700000000000);
 static const char model[] = "lenet5-caffe", up[] = "sbc:p=0.01";
 
 /* Times are seconds since the crowd began. */
 typedef struct device {
-    uint32_t next; /* next device of the list, as index + 1; 0: this is the last one */
+    uint32_t next; /* next device of the list, as index + 1; 0: none */
     uint32_t due_s;
-    uint64_t lease; /* 0: none */
+    uint64_t lease;
     uint32_t round, version;
-    uint32_t told_ms; /* the wait that the coordinator demanded last, in ms */
+    uint32_t told_ms; /* the wait that the coordinator demanded, in ms */
     uint16_t trained;
     uint8_t failures;
 } device;
@@ -41,19 +40,17 @@ struct crowd {
     fedserver *server;
     device *devices;
     uint32_t count;
-    uint32_t *ring; /* [RING]: the first device of each list, as index + 1; 0: empty */
+    uint32_t *ring; /* [RING]; first device of each list, as index + 1; 0: none */
     uint32_t second;
     fed_rng rng;
     uint64_t task;
-    fed_writer update; /* the envelope that all updates carry */
+    fed_writer update;
     fed_writer body;
     crowd_counts counts;
     double start_s;
 };
 
 static void stand(crowd *c, uint32_t k, uint32_t due_s) {
-    /* A device that acts after the ring's last second waits in that second's list, and is put into
-     * another list when that second comes. */
     const uint32_t last = c->second + RING - 1;
     uint32_t *list = &c->ring[(due_s < last ? due_s : last) % RING];
     c->devices[k].due_s = due_s;
@@ -65,8 +62,7 @@ static void wait(crowd *c, uint32_t k, uint32_t least_s) {
     stand(c, k, c->second + (least_s > 0 ? least_s : 1));
 }
 
-/* Fingerprints ascend and are spread evenly, so that a store can add ten million rows in
- * minutes. */
+/* Make ascending fingerprints, which a store can add fast. */
 static void fingerprint_of(uint32_t k, uint32_t count, uint8_t fingerprint[FED_SHA256_SIZE]) {
     const uint64_t place = UINT64_MAX / count * k;
     fed_rng rng;
@@ -80,7 +76,6 @@ static void fingerprint_of(uint32_t k, uint32_t count, uint8_t fingerprint[FED_S
     }
 }
 
-/* The caller frees response->body. */
 static void ask(crowd *c, uint32_t k, const char *method, const char *path, const char *query,
                 fedserver_response *response) {
     uint8_t fingerprint[FED_SHA256_SIZE];
@@ -116,7 +111,7 @@ static void download(crowd *c, uint32_t k, const fed_assignment *assignment) {
     ask(c, k, "GET", FED_PATH_MODEL, query, &response);
     fedserver_blob_free(response.body);
     bench_require(response.status == 200 ? FED_OK : FED_ESTATE, "a model");
-    d->version = assignment->version + 1; /* 0 would mean that the device has no model */
+    d->version = assignment->version + 1;
     c->counts.downloads++;
 }
 
@@ -259,7 +254,7 @@ static void script(sqlite3 *db, const char *sql) {
     require_sql(db, sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* The rows equal those of the store's device_add, which takes three times as long. */
+/* Writes the rows of the store's device_add directly, to save time. */
 static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3 *db = NULL;
     sqlite3_stmt *add = NULL;

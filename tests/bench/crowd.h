@@ -1,5 +1,4 @@
-/* A crowd of virtual devices: made-up updates, virtual time, a real coordinator's request
- * function. */
+/* A crowd of virtual devices in virtual time, which call a coordinator's request function. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CROWD_H
 #define CROWD_H
@@ -12,40 +11,39 @@
 #include "fed/bytes.h"
 #include "fedserver/fedserver.h"
 
-/** Answers to a crowd's requests, and their cost. Zero it to start counting again. */
+/** Counts of a crowd's requests. Zero it to count anew. */
 typedef struct crowd_counts {
     uint64_t checkins, leases, downloads, updates, counted, refused, failed;
-    uint64_t up_bytes, down_bytes; /* bytes of requests' and answers' bodies */
-    uint64_t busiest;              /* most requests in a second */
+    uint64_t up_bytes, down_bytes;
+    uint64_t busiest;
     double cpu_s;
     uint64_t batches;
-    uint32_t took[64]; /* [k]: batches of 2^((k - 1) / 2) us to less than 2^(k / 2) us */
+    uint32_t took[64]; /* [k]: number of batches of 2^((k - 1) / 2) us to 2^(k / 2) us */
     double longest_s;
 } crowd_counts;
 
 typedef struct crowd crowd;
 
-/** Enrol the devices in a new coordinator in `directory`, which must not exist, and queue a task
- * with this cohort. The store is written directly: no keys, no certificates. */
+/** Make a coordinator in `directory`, which must not exist, with enrolled devices and a task.
+ * Devices have no keys or certificates. */
 crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort);
 void crowd_close(crowd *c);
 
-/** Let one second pass. In an outage the coordinator answers nobody, and devices back off as
- * fedclient does. */
+/** Let one second pass. In an outage the coordinator does not answer. */
 void crowd_second(crowd *c, bool outage);
 
 crowd_counts *crowd_counted(crowd *c);
 
-/** Return how many seconds the coordinator's start took. The devices had enrolled before. */
+/** Return how many seconds the coordinator's start took, with all devices enrolled. */
 double crowd_start_s(const crowd *c);
 
 uint32_t crowd_version(const crowd *c);
 
-/** Return how often a device has trained: the mean over all devices, and the variance divided by
- * the mean. The latter is near 1 if chance alone decides. */
+/** Return the mean number of trainings of a device, and the variance divided by the mean (near 1:
+ * by chance). */
 void crowd_fairness(const crowd *c, double *mean, double *spread);
 
-/** Return the number of seconds within which this share of all batches is done. */
+/** Return the time in seconds within which this share of the batches was done. */
 double crowd_quantile(const crowd_counts *counts, double share);
 
 #endif

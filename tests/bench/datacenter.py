@@ -30,11 +30,11 @@ import sys
 import time
 
 RATES = {"10mbit": 10e6, "100mbit": 100e6, "1gbit": 1e9, "none": None}
-# bytes of tbf's bucket: a few frames at low rates, the bytes of a timer tick at high ones
+# size of tbf's bucket in bytes
 BURST = {"10mbit": 3200, "100mbit": 16000, "1gbit": 80000}
-QUEUE = 500_000  # bytes that a line may queue, like a port of a switch
+QUEUE = 500_000  # bytes that a line may queue
 PORT = 7100
-NICE = -10  # a higher priority, so that other programs of the machine disturb less
+NICE = -10  # a higher priority than other programs
 
 
 def ip(*words, check=True):
@@ -146,7 +146,7 @@ def steps_for(floats, rate, ranks):
     return max(3, min(60, round(6 / step)))
 
 
-# name, ranks beside the workers, options of bench_exchange
+# Columns: name, number of aggregators, options of bench_exchange.
 DESIGNS = [("owners", 0, {}),
            ("ring", 0, {"collective": "ring"}),
            ("star", 1, {"collective": "owners:aggregators=1"}),

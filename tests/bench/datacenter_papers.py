@@ -24,7 +24,7 @@ import tempfile
 import datacenter
 
 TIMED_STEPS = {"10mbit": 4, "100mbit": 15, "1gbit": 40}
-SECONDS = 900  # limit for a training that hangs
+SECONDS = 900  # limit of a training that hangs
 
 
 class Trainer:
@@ -143,7 +143,7 @@ def table_inceptionn(trainer, options):
 
 TWOBIT = "twobit:t=0.01"
 RULES = [("ssgd", "float32"), ("odsgd", "float32"), ("bitsgd", TWOBIT), ("cdsgd:n=%d,k=2", TWOBIT)]
-WARM_UP = 20  # cdsgd's warm-up steps; only 1 where steps are timed
+WARM_UP = 20  # warm-up steps of cdsgd
 LENET5 = ["--model", "lenet5-caffe", "--batch", "32", "--optimizer", "sgd", "--lr", "0.1"]
 
 

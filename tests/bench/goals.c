@@ -1,10 +1,10 @@
-/* The goals of the codecs' speed. */
+/* Goals for the speed of the codecs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "goals.h"
 
 const size_t goal_sizes[GOAL_SIZES] = {431080, 11200000, 60000000};
 
-enum { CACHED = 1000000 }; /* the most values that count as held by a cache */
+enum { CACHED = 1000000 };
 
 double goal_share(size_t n) {
     return n <= CACHED ? 0.8 : 0.9;

@@ -1,4 +1,4 @@
-/* Gradients, drawn from distributions or read from files. */
+/* Gradients, drawn at random or read from files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gradients.h"
 
@@ -12,7 +12,7 @@
 
 #define SCALE 1e-3f
 
-/* values between two gradients' first ones: a multiple of a cache line, but not of a page */
+/* values between the starts of two gradients */
 enum { STEP = 976 };
 
 static void fill_laplace(float *x, size_t n, fed_rng *rng) {
@@ -22,7 +22,7 @@ static void fill_laplace(float *x, size_t n, fed_rng *rng) {
     }
 }
 
-static void fill_gauss(float *x, size_t n, fed_rng *rng) { /* n is even */
+static void fill_gauss(float *x, size_t n, fed_rng *rng) {
     for (size_t i = 0; i < n; i += 2) {
         float radius = SCALE * sqrtf(-2.0f * logf(1.0f - fed_rng_float(rng)));
         float angle = 6.2831853f * fed_rng_float(rng);

@@ -175,7 +175,7 @@ def receive(seconds):
 def stream(lines, options, path, tso, mark):
     """Return Gbit/s from rank 0 to rank 1, and the bytes on the line for each payload byte."""
     for rank in range(2):
-        # also eth0, because the kernel forwards super-segments to it before cutting them
+        # Also eth0, to which the kernel forwards segments before it cuts them.
         for name in {"eth0", device(lines)}:
             subprocess.run(["ip", "netns", "exec", lines.names[rank], "ethtool", "-K", name, "tso", "on" if tso else "off"], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -191,8 +191,8 @@ def stream(lines, options, path, tso, mark):
     return 8e-9 * got["bytes"] / got["seconds"], (wire_bytes(lines, 0)[0] - before) / got["all"]
 
 
-# Columns: name, whether hosts have NICs, fednic's options, whether the stream is marked, and goals. Goals are for MTU
-# and TSO; the last member tells whether they are fractions of veth's speed.
+# Columns: name, whether hosts have NICs, fednic's options, whether the stream is marked, goals (for MTU, for TSO, and
+# whether they are fractions of veth's speed).
 STREAMS = [("veth alone", False, [], False, None),
            ("marked, two nics", True, [], True, (1.2, 4.0, False)),
            ("unmarked, two nics", True, [], False, None),
@@ -234,7 +234,7 @@ def with_nic(kind):
     return ["--sync", "bitsgd", "--nic", f"{kind}:e={BOUND}"]
 
 
-# Columns: the paper's name, our name, number of aggregators, whether the NIC compresses.
+# Columns: name in the paper, name in the table, number of aggregators, whether the NIC compresses.
 DESIGNS = [("WA", "star", 1, False), ("WA+C", "star", 1, True), ("INC", "ring", 0, False), ("INC+C", "ring", 0, True)]
 ACCURACY = re.compile(r"step (\d+):.* accuracy ([0-9.]+) %")
 
@@ -357,7 +357,7 @@ def exchange_row(options, workers, rate, path, floats, nics, measured):
     for collective, way, gbit in (("star", "central", nics[2]), ("ring", "ring", nics[workers])):
         plain_ms, sent, _ = timed_exchange(options, False, workers, rate, collective, path, floats)
         nic_ms, _, carried = timed_exchange(options, True, workers, rate, collective, path, floats)
-        # ratio of the times on the line; both include headers
+        # The ratio of bytes on the line, with headers.
         ratios.append(sent * datacenter.RATES[rate] / (1e6 * mbit) / carried)
         model = predicted(options, workers, mbit, ratios[-1], gbit, alpha, message)[way]
         row += f" {plain_ms:.1f} | {model[0] / plain_ms:.2f} | {nic_ms:.1f} | {model[1] / nic_ms:.2f} |"

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/fedclient/datacenter/nic/rtl"))
 import rtl_tools
 
-# Columns: engine, parameter, bits of a beat, inputs, outputs; the clock is left out.
+# Columns: engine, parameter, bits of a transfer, inputs, outputs. The clock is left out.
 COMPRESS = ("nic_compress", None, 256, ["rst", "s_tdata[256]", "s_tkeep[32]", "s_tlast", "s_tvalid", "m_tready"],
             ["m_tdata[256]", "m_tkeep[32]", "m_tlast", "m_bytes[16]", "m_tvalid", "s_tready"])
 

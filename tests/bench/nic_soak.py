@@ -41,7 +41,7 @@ import nic
 
 MB = 1_000_000
 PIECE = 1 << 20
-LIMIT = 180  # seconds after which a transfer counts as hung
+LIMIT = 180  # limit of a transfer in seconds
 HTTPS, SSH, FLOATS, WORKER_GROUP, IPERF, IPERF_MARKED = 8443, 2222, 7300, 7000, 5201, 5202
 BAD = ("--packets --drop 0.002 --duplicate 0.002 --reorder 0.005 --delay 0.001 --flip 0.0002 --truncate 0.0002 --pad 0.001 "
        "--cut 0.02 --least 100 --bleach 0.01 --congest 0.01").split()
@@ -81,7 +81,7 @@ class Server(http.server.ThreadingHTTPServer):
     address_family = socket.AF_INET6
     daemon_threads = True
 
-    def handle_error(self, *_):  # called when a client was stopped; not an error here
+    def handle_error(self, *_):  # a stopped client is no error
         pass
 
 
@@ -201,7 +201,7 @@ def equal(what, got, wanted):
         raise RuntimeError(f"{what}: {got} came, and not {wanted}")
 
 
-# ---- Flows: prepare(), then turn(k), which returns the bytes that arrived ----
+# ---- Flows: turn(k) returns the number of bytes that arrived ----
 
 class Https:
     def __init__(self, hosts):
@@ -239,7 +239,7 @@ class Ssh:
         write(at, "known", f"[{hosts.address(1)}]:{SSH} {key}\n")
         config = write(at, "sshd", f"Port {SSH}\nHostKey {at}/host\nAuthorizedKeysFile {at}/user.pub\nStrictModes no\nUsePAM no\n"
                                    "PidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nSubsystem sftp internal-sftp\n")
-        # sshd needs a private /run; `ip netns exec` gives the shell its own mounts
+        # sshd needs a /run of its own
         hosts.background(1, "sh", "-c", f"mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -f {config}")
 
     def turn(self, k):
@@ -316,7 +316,7 @@ class Training:
                 time.sleep(0.05)
         for thread in threads:
             thread.join()
-        # The failure detector waits 2 s for a heartbeat. In this time a segment can be lost three times.
+        # A heartbeat may be lost by chance.
         if wrong and "no beat for" in str(wrong):
             self.cut_off += 1
             return 0
@@ -336,7 +336,7 @@ class Iperf:
         kinds = (["-n", "100M"], ["-n", "100M", "-R", "-P", "3"], ["-6", "-n", "100M"], ["-u", "-b", "100M", "-t", "4"])
         kind = kinds[k % len(kinds)]
         to = self.hosts.six(3) if "-6" in kind else self.hosts.address(3)
-        # iperf3's server opens its port again after each client, so a client may be refused
+        # iperf3's server may refuse a client while it opens its port again.
         for again in (True, True, False):
             got = json.loads(self.hosts.call(1, "iperf3", "-J", "-c", to, "-p", self.port, *kind, *self.words))
             if not again or not re.search("refused|busy", got.get("error", "")):

@@ -1,4 +1,4 @@
-/* The calls of each lossless compressor, and a table of them. */
+/* General lossless compressors, for comparison. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "peers.h"
 
@@ -14,7 +14,7 @@ enum { PEERS_MAX = 3, ROUNDS = 5 };
 typedef struct peer {
     const char *name;
     size_t (*bound)(size_t len);
-    /* Returns the number of bytes, or 0 on failure. */
+    /* Returns the length in bytes; 0: failure. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
     bool (*unpack)(const uint8_t *src, size_t packed, uint8_t *dst, size_t len);
 } peer;
@@ -104,7 +104,6 @@ typedef struct times {
     size_t packed[PEERS_MAX];
 } times;
 
-/* Bytes enough for every compressor's output and for a copy of the floats. */
 static size_t room(size_t len, size_t floats) {
     size_t most = floats > len ? floats : len;
     for (const peer *p = peers; p->name != NULL; p++) {

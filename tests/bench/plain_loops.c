@@ -1,4 +1,4 @@
-/* Simple loops of some codecs, as yardsticks: written to be read, not for speed. */
+/* Some codecs as simple loops in plain C, not optimized. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plain_loops.h"
 
@@ -88,7 +88,7 @@ static void swap(float *a, float *b) {
     *b = t;
 }
 
-/* The k-th largest of x[n], counted from 0, by Hoare's selection. Reorders x. */
+/* Return the k-th largest of x[n], counted from 0, by Hoare's selection. Reorders x. */
 static float kth_largest(float *x, ptrdiff_t n, ptrdiff_t k) {
     ptrdiff_t low = 0, high = n - 1;
     while (low < high) {
@@ -111,7 +111,7 @@ static float kth_largest(float *x, ptrdiff_t n, ptrdiff_t k) {
     return x[k];
 }
 
-/* The values of one sign to send: all above `least`, and the first `ties` that equal it. */
+/* The values of one sign to send: those above `least`, and the first `ties` that equal it. */
 typedef struct side {
     float sign, least;
     size_t ties, count;
@@ -210,7 +210,6 @@ static size_t plain_sbc(double p, float *residual, const float *x, size_t n, voi
     return send(up.mean >= -down.mean ? &up : &down, residual, n, (unsigned)fmax(b, 0.0), dst);
 }
 
-/* twobit, value by value, as in MXNet's kernel for CPUs. */
 static size_t plain_twobit(double t, float *residual, const float *x, size_t n, void *scratch,
                            uint8_t *dst) {
     static const uint8_t plus[4] = {0xc0, 0x30, 0x0c, 0x03}, minus[4] = {0x80, 0x20, 0x08, 0x02};

@@ -31,7 +31,7 @@ except ImportError as missing:
 OPTIONS = {"clients": 5, "rounds": 10, "steps": 10, "batch": 16, "rate": 0.1, "kinds": "flower,float32,3lc,3lc-sparser"}
 PORT, ADDRESS = 9092, "10.79.0.1"
 SPACES = ("fedbench-s", "fedbench-c")
-# The codecs of fed for updates and for versions of the model.
+# Codecs of updates and of downloads.
 KINDS = {"flower": None, "float32": ("float32", "float32"), "3lc": ("3lc:s=1", "3lc:s=1"), "3lc-sparser": ("3lc:s=1.75", "3lc:s=1")}
 
 
@@ -77,7 +77,7 @@ def make_trainer(kind, number, options):
 def client(kind, number, options, home):
     torch.set_num_threads(1)
     trainer = make_trainer(kind, number, options)
-    trainer.fit(trainer.get_parameters({}), {})  # warm up before the measurement
+    trainer.fit(trainer.get_parameters({}), {})  # warm up
     trainer.cpu, ready, begin = 0.0, time.process_time(), time.monotonic()
     if KINDS[kind] is None:
         import flwr.client
@@ -139,10 +139,9 @@ def fed_server(kind, options, home):
         pathlib.Path(home, f"token{number}").write_text(token)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     print("ready", flush=True)
-    sys.stdin.readline()  # the parent process writes a line when the clients have ended
+    sys.stdin.readline()  # wait until the clients have ended
     pid = coordinator._process.pid
     children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    # the process `fedserver run` and its front process
     memory = peak_memory(pid) + sum(peak_memory(child) for child in children)
     newest = list(coordinator.model().values())
     coordinator.stop()
@@ -214,7 +213,6 @@ def measure(kind, options):
         up, down = (after - one for after, one in zip(line_bytes(), before))
         row = result(server)
         told = [result(one) for one in clients]
-    # since the last client was ready
     row["seconds"] = max(one["end"] for one in told) - max(one["begin"] for one in told)
     for key in ("training", "outside"):
         row[key] = sum(one[key] for one in told)

@@ -34,7 +34,7 @@ RANKS, EVERY, TEST = 4, 10, 1000
 def register(model, name):
     if name == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif name == "powersgd":  # PyTorch's defaults, except that it starts after 10 steps instead of 1,000
+    elif name == "powersgd":  # PyTorch's defaults, but an earlier start
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=10)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     elif name != "float32":
@@ -49,7 +49,7 @@ def line_bytes():
 def train(rank, name, data, test, options):
     """Train from the first step. Returns what this process has measured."""
     module = lenet.lenet()
-    # One bucket: with two, PowerSGD's own collectives meet each other's messages on gloo, and PyTorch aborts.
+    # One bucket, because PyTorch aborts PowerSGD with two buckets on gloo.
     model = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=25)
     register(model, name)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.02, momentum=0.9)
@@ -79,7 +79,7 @@ def work(rank, options):
     torch.distributed.init_process_group("gloo", init_method="tcp://10.78.0.1:29500", rank=rank, world_size=RANKS)
     for name in options["hooks"].split(","):
         print(json.dumps(train(rank, name, data, test, options)), flush=True)
-        gc.collect()  # frees the hook; docs/python.md tells why
+        gc.collect()  # frees the hook (docs/python.md)
     torch.distributed.destroy_process_group()
 
 

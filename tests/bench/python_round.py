@@ -61,7 +61,7 @@ def main():
     batches = lenet.batches(x, y, options["batch"], 1)
     plain, callback, whole = [], [], []
 
-    class Sized:  # a data loader that tells the number of samples
+    class Sized:  # a data loader with a number of samples
         dataset = y
 
         def __iter__(self):
@@ -81,7 +81,7 @@ def main():
         coordinator.submit({"model": fed.torch.layout(module), "initial": home + "/first.safetensors", "rounds": options["rounds"],
                             "cohort": 1, "local_steps": options["steps"], "learning_rate": 0.02, "codec_up": options["codec"]})
         with fed.Client(coordinator.url, coordinator.ca, home + "/device", coordinator.token()) as client:
-            train_plainly(module, batches, 5)  # warm up before the measurement
+            train_plainly(module, batches, 5)  # warm up
             last = time.process_time()
 
             def count(event):

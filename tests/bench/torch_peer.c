@@ -1,4 +1,4 @@
-/* Control torch_worker.py by two pipes: a question is one line, and an answer is one line. */
+/* Controls torch_worker.py by two pipes. Requests and answers are one line each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "torch_peer.h"
 
@@ -8,8 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Set the libraries' kernels, whatever the environment says. oneDNN and OpenBLAS treat processors
- * that they do not know as older processors. */
+/* Set the kernels of PyTorch's libraries, which may not recognize the processor. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
@@ -23,8 +22,6 @@ static void hold_to(const char *unit) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-/* In the child process, become the worker. The worker ends before its first line if PyTorch is
- * missing. */
 static void run_worker(const char *python, const char *unit, const int in[2], const int out[2]) {
     hold_to(unit);
     dup2(in[0], STDIN_FILENO);
@@ -40,10 +37,10 @@ static bool start(torch_peer *peer, const char *python, const char *unit) {
     if (pipe(in) != 0 || pipe(out) != 0) {
         return false;
     }
-    /* otherwise the next worker would keep this worker's input open */
+    /* otherwise the next worker would inherit these pipes */
     fcntl(in[1], F_SETFD, FD_CLOEXEC);
     fcntl(out[0], F_SETFD, FD_CLOEXEC);
-    fflush(NULL); /* otherwise the child would print the buffered text again */
+    fflush(NULL); /* otherwise the child might print buffered text again */
     pid_t pid = fork();
     if (pid == 0) {
         run_worker(python, unit, in, out);
@@ -77,7 +74,7 @@ void torch_peer_stop(torch_peer *peer) {
     *peer = (torch_peer){0};
 }
 
-/* A worker that does not answer has written the error to standard error. */
+/* A worker that fails has written the error to standard error. */
 static void ask(torch_peer *peer, char *answer, size_t cap) {
     fflush(peer->to);
     if (fgets(answer, (int)cap, peer->from) == NULL) {

@@ -23,7 +23,7 @@ try:
 
     import torch_models
 except ImportError:
-    sys.exit(77)  # no PyTorch: bench_train prints that it is missing
+    sys.exit(77)  # PyTorch is missing
 
 LAYOUTS = {"nchw": torch.contiguous_format, "nhwc": torch.channels_last}
 COMPILED = "-compiled"
@@ -78,7 +78,7 @@ class Trainer:
 
     def slice(self, seconds):
         samples, start, end = 0, time.process_time(), time.monotonic() + seconds
-        while time.monotonic() < end:  # this clock needs no system call, like the one in bench_train
+        while time.monotonic() < end:  # this clock needs no system call
             self.step()
             samples += self.batch
         return samples, time.process_time() - start
@@ -98,7 +98,7 @@ def main():
         if command == "case":
             net, batch, optimizer = words
             if hasattr(torch, "compiler"):
-                torch.compiler.reset()  # otherwise the compiler treats the next net as the last one with another shape
+                torch.compiler.reset()  # otherwise the compiler takes the next net for another shape of the last one
             trainers = {way: Trainer(net, int(batch), optimizer, way) for way in WAYS}
             print("ready", flush=True)
         else:

@@ -1,4 +1,4 @@
-/* Call the yardsticks of a vector unit, by its name. */
+/* Calls the yardsticks of a vector unit, by its name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick.h"
 

@@ -8,7 +8,7 @@
 
 enum { CHAINS = 12, WAYS = 4 };
 
-/* There are enough independent chains, so that none waits for its own result. */
+/* There are enough independent chains that none waits for its own result. */
 static double multiply_adds(size_t rounds) {
     vec sum[CHAINS], factor = (vec){0} + 0.5F, term = (vec){0} + 1.0F;
     KERNEL_UNROLL
@@ -25,13 +25,13 @@ static double multiply_adds(size_t rounds) {
     for (int c = 1; c < CHAINS; c++) {
         sum[0] += sum[c];
     }
-    volatile float result = vec_sum(sum[0]); /* so that the compiler keeps the computation */
+    volatile float result = vec_sum(sum[0]); /* keeps the computation */
     (void)result;
     return 2.0 * CHAINS * LANES * (double)rounds;
 }
 
 static void rewrite_memory(float *x, size_t n) {
-    volatile float nothing = 0; /* a value that the compiler can't know */
+    volatile float nothing = 0;
     vec term = (vec){0} + nothing;
     for (size_t i = 0; i + LANES <= n; i += LANES) {
         vec_store(x + i, vec_load(x + i) + term);
@@ -50,7 +50,7 @@ static void read_memory(const float *x, size_t n) {
     (void)result;
 }
 
-/* Prefetches cost no time where a cache holds the memory, and save time elsewhere. */
+/* Prefetches save time where no cache holds the memory. */
 static void write_memory(float *x, size_t n) {
     enum { AHEAD = 2048 };
     const vec one = (vec){0} + 1.0F;

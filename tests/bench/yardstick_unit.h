@@ -1,4 +1,4 @@
-/* The yardsticks of one unit, as yardstick_unit.c is compiled for it. */
+/* The yardsticks of one vector unit, for which yardstick_unit.c is compiled. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef YARDSTICK_UNIT_H
 #define YARDSTICK_UNIT_H

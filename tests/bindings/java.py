@@ -14,11 +14,11 @@ import subprocess
 import sys
 import zipfile
 
-SECONDS = 280  # limit, so that the tests can't hang
+SECONDS = 280  # limit in seconds
 COMPLAINT = re.compile(r"(FATAL ERROR|WARNING) in native method|^WARNING: JNI", re.MULTILINE)
 
 
-ABIS = {"x86_64": "x86_64", "aarch64": "arm64-v8a", "armv7l": "armeabi-v7a", "riscv64": "riscv64"}  # Android's names of this machine's architectures
+ABIS = {"x86_64": "x86_64", "aarch64": "arm64-v8a", "armv7l": "armeabi-v7a", "riscv64": "riscv64"}  # Android's names of architectures
 
 
 def unpack(root, library, jar, work):

@@ -13,8 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-# Functions with variable arguments, each with the function that Swift can call instead. None: a program in Swift does not need
-# the function, since it reads log lines but writes none, and has progress bars of its own.
+# Functions with variable arguments, and what Swift can call instead; None: nothing is needed.
 OTHER_FORMS = {"fed_fail": "fed_fail_with", "fed_write_printf": "fed_write_bytes", "fed_logf": None, "fed_progress_show": None}
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 VARIADIC = re.compile(r"\b(\w+)\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\.\.\.\)")

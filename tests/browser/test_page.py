@@ -475,7 +475,7 @@ def main():
         if "run" in words.parts or "login" in words.parts:
             coordinator.start()
             test_real_run(browser, coordinator, words.shots)
-            browser.open("about:blank")  # or the page would complain while its coordinator is away
+            browser.open("about:blank")  # the page would report errors without its coordinator
             browser.errors()
             coordinator.stop()
         if "login" in words.parts:

@@ -1,4 +1,4 @@
-/* Run one encode or decode-and-add of a codec on a device; gpu_traffic.py counts its memory
+/* Run one encode or decode-and-add of a codec on a device, for gpu_traffic.py, which counts memory
  * traffic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -13,8 +13,7 @@
 /*
  *     gpu_once DEVICE SPEC N encode|add
  *
- * Values are Laplace-distributed, as gradients are. Exit status 77: the codec does not run on
- * GPUs.
+ * Values are Laplace-distributed. Exit status 77: the codec does not run on GPUs.
  */
 
 enum { ROUNDS = 10 };
@@ -25,10 +24,9 @@ typedef struct place {
     fedcodec codec;
     fedcodec_gpu *on_gpu;
     size_t n, cap;
-    /* host and left lie on the host, residual and x on the device */
+    /* host and left: on the host; residual and x: on the device */
     float *host, *left, *residual, *x;
-    /* `message` is on the device. `bytes`, on the host, has the message that the processor
-     * encoded. */
+    /* message: on the device; bytes: the message on the host */
     uint8_t *message, *bytes;
     size_t len;
     fedcodec_gpu_head *head;
@@ -84,7 +82,6 @@ static fed_status encode(place *p) {
                                p->work, p->message, p->cap, p->head);
 }
 
-/* The processor has encoded the message, so the device only runs kernels of decoding. */
 static fed_status add(place *p) {
     const fedcodec_gpu_head head = {.len = (uint32_t)p->len};
     FED_TRY(fed_gpu_copy(p->stream, p->message, p->bytes, p->len, FED_GPU_UP));

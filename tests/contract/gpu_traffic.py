@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-VALUES = 65536  # the least number for which the sparse codecs sample their threshold (LEAST in codecs/gpu/gpu_select.c)
+VALUES = 65536  # the least number of values for which sparse codecs sample their threshold
 LINE = re.compile(r'FED_GPU_TRAFFIC\("([^"]+)", ([\d.]+), ([\d.]+)\)')
 MOVED = re.compile(r"- (?:load|store) global \((\d[\d,]*) bytes\)|- (?:load|store) constant \((\d[\d,]*) bytes\)")
 

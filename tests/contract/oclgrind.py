@@ -12,8 +12,8 @@ import subprocess
 import sys
 
 SKIPPED = 77
-SECONDS = 500  # limit of a run that hangs
-# oclgrind 21.10 runs optimised code wrongly
+SECONDS = 500  # limit in seconds
+# oclgrind 21.10 runs optimised code wrongly.
 OPTIONS = ["--data-races", "--max-errors", "20", "--build-options", "-cl-opt-disable"]
 FINDING = re.compile(r"^(?:Invalid (\w+) of size|[\w-]+ data (race) at) ")
 

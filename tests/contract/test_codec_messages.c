@@ -1,4 +1,5 @@
-/* Contract of every codec of codecs.def for reading messages, valid or not, on each vector unit. */
+/* Contract of every codec of codecs.def for reading valid and invalid messages, on each vector
+ * unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -45,8 +46,7 @@ static void a_trailing_byte_is_refused(void) {
     contract_each_message(97, visit_trailing);
 }
 
-/* A changed message must be refused, or give values that are finite, at most max_abs, and as the
- * reference decodes them. */
+/* A changed message must be refused, or decode to the reference's values, at most max_abs. */
 static void try_changed(const contract_message *m, const uint8_t *data) {
     float max_abs = -1.0f;
     float *y = contract_values(FILL_LAPLACE, m->n), *expected = contract_copy(y, m->n);
@@ -93,7 +93,6 @@ static void random_bytes_are_refused_or_decode_within_bounds(void) {
             m.len = fed_rng_below(&rng, 20);
             m.data = malloc(m.len + (m.len == 0));
             for (size_t k = 0; k < m.len; k++) {
-                /* half of the bytes are small, because counts and parameters are */
                 m.data[k] = (uint8_t)fed_rng_below(&rng, fed_rng_below(&rng, 2) ? 256 : 4);
             }
             try_changed(&m, m.data);
@@ -108,8 +107,7 @@ static void a_message_is_for_its_number_of_values_only(void) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         contract_message m = contract_encode(&codec, x, 100);
         fed_status status = fedcodec_decode(codec.vtable, m.data, m.len, y, 1);
-        /* An sbc message tells only the least n that it fits. A randk message with one value, or a
-         * threshold message with none, fits any n. */
+        /* Some messages fit any n. */
         assert_true(status == FED_EFORMAT ||
                     (codec.vtable->id == FEDCODEC_ID_randk && m.len == 9) ||
                     (codec.vtable->id == FEDCODEC_ID_threshold && m.len == 1));
@@ -189,10 +187,9 @@ static void fold_refuses_weights_and_values_that_could_overflow(void) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         float fits[3] = {16.0f, -16.0f, 16.0f}, past[3] = {17.0f, 17.0f, 17.0f}, max_abs = 0.0f;
         int64_t acc[3] = {1, 2, 3};
-        if (codec.vtable->id == FEDCODEC_ID_threelc) { /* 3lc multiplies the largest value by s */
+        if (codec.vtable->id == FEDCODEC_ID_threelc) {
             fits[0] = fits[1] = fits[2] = (float)(16.0 / codec.param[0]) * 0.999f;
         }
-        /* the values that eden sends can be twice as large */
         if (codec.vtable->id == FEDCODEC_ID_eden) {
             fits[0] = fits[1] = fits[2] = 8.0f;
         }

@@ -1,5 +1,4 @@
-/* Contract of every codec of codecs.def for encoding, on each vector unit. test_codec_messages.c
- * tests reading. */
+/* Contract of every codec of codecs.def for encoding, on each vector unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -13,7 +12,7 @@ static float *make_nothing(size_t n) {
     float *nothing = malloc((n + 1) * sizeof *nothing);
     assert_non_null(nothing);
     for (size_t i = 0; i < n; i++) {
-        /* -0 added to a value leaves it unchanged, also a zero of either sign */
+        /* adding -0 leaves every value unchanged, also 0 and -0 */
         nothing[i] = -0.0f;
     }
     return nothing;
@@ -94,7 +93,6 @@ static void assert_same_as_reference(const fedcodec *codec, contract_fill kind, 
     free(reference.decoded);
 }
 
-/* Test each stride-th kind of values; n chooses the first. */
 static void assert_all_same_as_reference(size_t n, unsigned stride) {
     for (contract_fill kind = n % stride; kind < CONTRACT_FILLS; kind += stride) {
         float *x = contract_values(kind, n);
@@ -202,8 +200,6 @@ static void x_is_added_to_the_residual_first(void) {
     }
 }
 
-/* Codecs have default parameters, and values are well above twobit's threshold. 3lc with its
- * largest s overshoots, and would take too many rounds. */
 static void feedback_sends_everything_in_the_end(void) {
     enum { N = 200, ROUNDS = 400 };
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
@@ -235,7 +231,7 @@ static void nan_and_infinity_are_refused_and_nothing_changes(void) {
     fedcodec codec;
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         float *residual = contract_values(FILL_LAPLACE, N), *x = contract_values(FILL_TIED, N);
-        residual[77] = FLT_MAX; /* FLT_MAX of x added to it overflows */
+        residual[77] = FLT_MAX;
         float *before = contract_copy(residual, N);
         size_t cap = fedcodec_bound(&codec, N), len = 12345;
         uint8_t *dst = calloc(cap, 1);

@@ -1,4 +1,4 @@
-/* Contract of every collective of collectives.def, on every link, with every codec that it
+/* Contract of every collective of collectives.def, on every link and with every codec that it
  * accepts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
@@ -14,7 +14,6 @@
 
 enum { MOST = 5 };
 
-/* The step through the codecs for one collective: a short run tests each third codec. */
 static unsigned each(void) {
     return FED_TEST_TRIES(1, 3);
 }
@@ -25,12 +24,11 @@ static const char *const more_specs[] = {"owners:aggregators=1", "owners:aggrega
                                          "tree:group=1", "tree:group=2"};
 enum { MORE_SPECS = sizeof more_specs / sizeof more_specs[0] };
 
-/* The k-th spec to test, or NULL past the last. *ranks gets the least number of ranks that the spec
- * needs. */
+/* Return the k-th spec to test, NULL after the last. *ranks: the least number of ranks for it. */
 static const char *spec_at(size_t k, uint32_t *ranks) {
     size_t known = 0;
     *ranks = 1;
-    /* nccl is the last collective, and is left out because it needs a GPU */
+    /* nccl, the last one, needs a GPU */
     while (strcmp(feddc_collective_name(known), "nccl") != 0) {
         known++;
     }
@@ -108,8 +106,6 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
     exchange_group_clear(&run, other);
 }
 
-/* In the rough run, ranks put in the next step's gradient before they take a step's sums. Tensors
- * come in random order. */
 FED_TEST(all_ranks_and_links_have_the_same_bits) {
     const feddc_link_vtable *link;
     const char *spec;
@@ -143,9 +139,7 @@ FED_TEST(the_order_of_events_does_not_matter) {
 
 enum { BOUND = 8 };
 
-/* If NICs round on the way, sums have the same bits on each link as in a worker group that rounds
- * itself. All ranks also agree where no NIC is on the way. Plain (not compressed) steps are
- * exact. */
+/* If NICs round gradients on the way, sums must equal those with the option nic "inline". */
 static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
     nic_plan nics = {.inner = link, .e = BOUND};
     exchange_run run = {.link = feddc_link_named("threads"),
@@ -295,8 +289,7 @@ FED_TEST(a_nan_ends_the_exchange_of_all) {
     }
 }
 
-/* Lose a rank at its k-th event. Each other rank must have all sums or an error, and no wrong
- * sum. */
+/* Lose a rank at its k-th event. No other rank may get a wrong sum. */
 static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
     exchange_run run = {.link = faulty_link(plan),
                         .collective = spec,
@@ -352,7 +345,6 @@ FED_TEST(a_lost_rank_ends_in_errors_and_never_in_a_hang) {
 
 enum { WORDS = 24, WORD_BYTES = 5000 };
 
-/* Rank 1 sends random heads and bytes until no more messages come, and leaves. */
 static void babble(exchange_entry *peer, uint64_t seed) {
     static const uint8_t bytes[WORD_BYTES] = {1, 0, 0, 0, 7, 3};
     const feddc_link_vtable *link = peer->run->link;

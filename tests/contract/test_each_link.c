@@ -35,8 +35,7 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
     }
 }
 
-/* A link with a process for each rank, such as mpi, is tested by another test, which starts the
- * processes. */
+/* Another test starts the processes for links that need a process for each rank, such as mpi. */
 FED_TEST(each_link_keeps_each_promise) {
     const feddc_link_vtable *link;
     const link_case *one;
@@ -49,8 +48,7 @@ FED_TEST(each_link_keeps_each_promise) {
     }
 }
 
-/* The wrapper that delays and mixes events, for tests of collectives, must keep the contract
- * too. */
+/* A link with faults (faulty_link.h) must keep the contract, too. */
 FED_TEST(a_link_whose_events_are_late_and_mixed_is_a_link) {
     const feddc_link_vtable *link;
     const link_case *one;
@@ -65,11 +63,9 @@ FED_TEST(a_link_whose_events_are_late_and_mixed_is_a_link) {
 typedef struct chatter {
     link_entry entry;
     fed_error err;
-    bool told; /* an event has reported that rank 1 is gone */
+    bool told;
 } chatter;
 
-/* Send to the next rank, and again each time a message was sent, until this link fails or a rank
- * leaves. */
 static void chat(void *arg) {
     chatter *c = arg;
     const feddc_link_vtable *link = c->entry.link;

@@ -23,7 +23,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Each strategy alone, and with clip, the option that all strategies take. */
 static void each_spec(void (*check)(const char *spec)) {
     const fedserver_strategy_vtable *vtable;
     for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
@@ -44,7 +43,7 @@ static void check_roughness(const char *spec) {
     }
 }
 
-/* Rule D3 in docs/durability.md. */
+/* D3 of docs/durability.md. */
 FED_TEST(neither_order_nor_crashes_change_a_bit) {
     strategy_case_draw(3, rounds);
     each_spec(check_roughness);

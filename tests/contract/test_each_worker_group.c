@@ -1,5 +1,4 @@
-/* Train with each collective, rule and codec that fit together, on each link: all have the same
- * bits. */
+/* Train with each collective, rule and codec that fit together, with the same bits on all links. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -26,14 +25,12 @@ static worker_case case_of(const char *collective, const char *sync) {
                          .run = {8}};
 }
 
-/* Return whether the collective refuses the codec. test_each_collective.c tests the refusals. */
 static bool is_refused(const char *collective, const char *codec) {
     const bool recodes = strcmp(collective, "ring") == 0 || strncmp(collective, "tree", 4) == 0;
     return recodes && feddc_codec_expands(codec);
 }
 
-/* The k-th case: first rules with float32, then each codec with each rule, each codec for pulls,
- * and a nic with each rule. Returns false if there are no more. */
+/* Set *c to the k-th case. Returns false if there are no more. */
 static bool case_at(size_t k, worker_case *c) {
     const size_t ways = sizeof collectives / sizeof collectives[0];
     const size_t rules = sizeof plain / sizeof plain[0], rows = sizeof coded / sizeof coded[0];
@@ -64,8 +61,7 @@ static bool case_at(size_t k, worker_case *c) {
     return k < ways * rows;
 }
 
-/* The next case for this link. mpirun starts 4 ranks, so a star has 3 workers there. A short run
- * takes each fourth case: each collective with each rule, and each codec with some rules. */
+/* Set *c to the next case for this link. A short run takes each fourth case. */
 static bool next_case(size_t *k, const char *link, worker_case *c) {
     while (case_at(*k, c)) {
         *k += FED_TEST_TRIES(1, 4);

@@ -1,7 +1,6 @@
-/* Each codec that runs on GPUs has the same bits there as on the processor: messages, residuals,
- * decoded values, and which bytes are refused. Skipped without a device; FED_TEST_DEVICE names one.
- * FED_TEST_SMALL=1: only default parameters and fewer sizes, for a device that checks each access.
- * FED_TEST_CODEC=TEXT: only specs that begin with TEXT. */
+/* Contract of codecs on GPUs: the same messages, residuals, values and refusals as on the
+ * processor. Skipped without a device; FED_TEST_DEVICE names one. FED_TEST_SMALL=1: fewer
+ * parameters and sizes. FED_TEST_CODEC=TEXT: only specs that begin with TEXT. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -27,8 +26,6 @@ static fed_gpu *gpu;
 static fed_gpu_stream *stream;
 static bool is_small;
 
-/* Specs to test besides each codec with default parameters and with each parameter at its
- * limits. */
 static const char *const more_specs[] = {
     "twobit:t=0.01",       "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
     "trunc:b=8",           "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
@@ -37,7 +34,7 @@ static const char *const more_specs[] = {
     "dgc:values=bfloat16",
 };
 
-/* Sizes at the ends of the codecs' tiles: of 256 and 1,024 values, and of 1,024 bytes of 3lc. */
+/* Sizes near the ends of the kernels' tiles. */
 static const size_t sizes[] = {0,    1,    2,    3,    4,    5,    6,    255,  256,   257,  1023,
                                1024, 1025, 1279, 1281, 4097, 5119, 5120, 5121, 10241, 70001};
 
@@ -86,13 +83,13 @@ static void make_values(fill kind, size_t n, uint32_t round, float *x) {
     }
 }
 
-/* A codec with its memory, on the host and on the device. */
+/* A codec with its memory. Members are on the device, those of `host` on the host. */
 
 typedef struct place {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
     fedcodec_gpu *on_gpu;
-    size_t n, cap; /* cap: most bytes of a message; GUARD more are allocated */
+    size_t n, cap;
     float *residual, *x, *y;
     uint8_t *message;
     void *work;
@@ -115,7 +112,7 @@ static void up(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_UP), FED_OK);
 }
 
-/* Copy from the device without waiting. A wait takes long, so several copies share one wait. */
+/* Copy from the device without waiting, so that several copies share one wait. */
 static void later(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_DOWN), FED_OK);
 }
@@ -235,8 +232,7 @@ static bool has_param(const fedcodec *codec, const char *key) {
     return param->key != NULL;
 }
 
-/* Return the byte of a message that names the code of its values or positions, or 0 if it has
- * none. */
+/* Return the message's byte that names the code of its values or positions; 0: none. */
 static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { NAMES = 0x7fc00000 };
     if (strcmp(codec->vtable->name, "topk") == 0) {
@@ -249,8 +245,6 @@ static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, si
     return fed_read_varint(&r) > 0 ? fed_read_u8(&r) : 0;
 }
 
-/* Has the message narrow values (bfloat16 or int8), or positions in another code than Golomb's?
- * Then only the processor can read the message. */
 static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { RANS = 32, RANGE = 64 };
     const uint8_t said = said_by(codec, src, len, n);
@@ -264,8 +258,8 @@ static void fill_y(const place *p) {
     up(p->y, p->host.theirs, p->n * sizeof *p->host.y);
 }
 
-/* Decode host.message on the host and on the device, with axpy and with decode. Status and values
- * must be the same. If `send` is false, the message is on the device already. */
+/* Decode host.message on the host and on the device, which must give the same status and values.
+ * send: copy the message to the device first. */
 static bool read_both(place *p, const char *what, size_t len, bool send) {
     const fedcodec_gpu_head changed = {.status = 99, .len = (uint32_t)len};
     if (send) {
@@ -288,7 +282,7 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
         later(p->host.theirs, p->y, p->n * sizeof(float));
         wait_all();
         if (head.status == FED_EVERSION && is_processors(&p->codec, p->host.message, len, p->n)) {
-            number_y(p); /* the device has left y unchanged */
+            number_y(p);
             status = FED_EVERSION;
         }
         if (head.status != (uint32_t)status) {
@@ -318,7 +312,7 @@ static void same_rounds(place *p, fill kind) {
     }
 }
 
-/* The k-th spec of a codec that runs on GPUs. Returns false if there are no more. */
+/* Set *codec to the k-th spec that runs on GPUs. Returns false if there are no more. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
         const fedcodec_vtable *vtable = fedcodec_at(c);
@@ -355,8 +349,7 @@ static bool is_preset(const fedcodec *codec) {
     return true;
 }
 
-/* Returns false if these parameters run only on the processor. A codec's default parameters must
- * run on the device. */
+/* Returns false if these parameters do not run on the device. Default parameters must. */
 static bool open_codec(place *p) {
     fed_error err = {0};
     if (!fedcodec_gpu_has(p->codec.vtable)) {
@@ -419,8 +412,7 @@ static void same_bits(place *p) {
     }
 }
 
-/* Test codecs that keep data of each tile. One group of work-items scans all tiles. There are so
- * many tiles that each work-item has several. */
+/* Test codecs that keep data of each tile with so many tiles that each work-item has several. */
 static void same_bits_of_many(place *p) {
     enum { MANY = 1500001 };
     const bool has_tiles =
@@ -442,8 +434,6 @@ static void each_codec_gives_the_processors_bits(void **state) {
     on_each_codec(same_bits);
 }
 
-/* Test constant values. Tiles have more candidates than room. All positions have codes of the same
- * length, so a kernel that reads a chunk of the message can't guess where a code begins. */
 static void same_constant(place *p) {
     size_t len = 0;
     memset(p->host.residual, 0, p->n * sizeof(float));
@@ -459,8 +449,6 @@ static void same_constant(place *p) {
     }
 }
 
-/* The device must refuse narrow values (bfloat16 or int8), also in a message that is as long as one
- * with float32. */
 static void left_to_the_processor(const char *plain, const char *narrow) {
     static const size_t counts[] = {1, 2, 4, 9, 700, 20000};
     place p = {0};
@@ -587,8 +575,8 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
-/* Return the opened codec with the spec of `codec`. NULL: the codec does not run on the device, or
- * FED_TEST_CODEC leaves it out. */
+/* Return the opened codec with this spec. NULL: it does not run on the device, or FED_TEST_CODEC
+ * leaves it out. */
 static place *opened_as(const fedcodec *codec) {
     place p = {.codec = *codec};
     fedcodec_format(codec, p.spec);

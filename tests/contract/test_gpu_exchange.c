@@ -1,5 +1,5 @@
-/* Each collective on a GPU: all ranks have the same bits as a worker group on the host. Skipped
- * without a device; FED_TEST_DEVICE names one. */
+/* Each collective on a GPU must give the same bits as on the host. Skipped without a device;
+ * FED_TEST_DEVICE names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 
@@ -74,7 +74,7 @@ FED_TEST(all_ranks_have_the_bits_of_the_host) {
         check(collectives[k], NULL, 3, false);
         for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
             const char *codec = fedcodec_name(fedcodec_at(c));
-            /* other collectives than gather and owners: only each third codec */
+            /* to save time, most collectives get only each third codec */
             const bool turn = k < 2 || (c + k) % 3 == 0;
             if (turn && fedcodec_gpu_has(fedcodec_at(c)) && takes(collectives[k], codec)) {
                 check(collectives[k], codec, 2 + (uint32_t)(c + k) % 2, false);
@@ -129,8 +129,6 @@ FED_TEST(a_nan_on_a_gpu_ends_the_exchange_of_all) {
         exchange_group_clear(&run, entry);
     }
 }
-
-/* The library of NCCL is a fake here. It adds in the order of ranks, as gather does. */
 
 static bool has_nccl(void) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -216,7 +214,6 @@ FED_TEST(a_failure_of_nccl_ends_the_exchange_of_all) {
     }
     exchange_run run = nccl_run("bfloat16", 3);
     run.poisoned = true;
-    /* so that step 0 succeeds: from then on no rank waits within ncclCommInitRank */
     run.rough = false;
     for (int k = 0; has_nccl() && k < 3; k++) {
         assert_all_fail(&run, 1, "rank 1's gradient of step 1");

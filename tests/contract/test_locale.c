@@ -1,5 +1,5 @@
-/* Where an embedding program chose a locale with a decimal comma, the libraries read numbers as
- * they do in the locale "C". */
+/* The libraries read numbers as in the locale "C", also if the program has set a locale with a
+ * decimal comma. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -85,7 +85,7 @@ static const struct reader {
     {"input 4 | dropout 0.25 | dense 3", read_model},
 };
 
-/* Make a locale with a decimal comma, where the system has what such locales are made of. */
+/* Make and set a locale with a decimal comma. Returns false where that is not possible. */
 static bool comma_locale(const char *folder) {
     char command[400];
     snprintf(command, sizeof command,

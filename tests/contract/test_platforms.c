@@ -1,5 +1,4 @@
-/* Contract of every platform of platforms.def (fedclient/platform.h), also on a failing disk.
- * Platforms that keep values in memory also keep the contract of fedclient/memory_store.h. */
+/* Contract of every platform of platforms.def (fedclient/platform.h), also on a failing disk. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
@@ -13,13 +12,11 @@
 
 typedef struct kind {
     const char *name;
-    /* One of these two functions is set; the other is NULL. */
+    /* One of these two functions is NULL. */
     fed_status (*open_directory)(const char *directory, fedclient_platform *p, fed_error *err);
     fed_status (*open_memory)(fedclient_platform *p, fed_error *err);
     void (*close)(fedclient_platform *p);
-    size_t large; /* bytes of a value that is large for this platform */
-    /* A sweep lets each step-th call within put fail. A flash syncs hundreds of times for a
-     * value. */
+    size_t large; /* bytes of a large value */
     uint64_t step;
 } kind;
 
@@ -174,8 +171,7 @@ static void values_survive_where_there_is_a_disk(void **state) {
         assert_non_null(w->p.memory);
         return;
     }
-    /* A disk can damage values. So it does not count as memory, and the library guards the
-     * values. */
+    /* A disk can damage values, so it does not count as memory. */
     assert_null(w->p.memory);
     put(w, "residual", "first");
     put(w, "residual", "second, longer");
@@ -300,8 +296,7 @@ static void whatever_fails_a_value_is_there_or_dropped(void **state) {
     sweep(*state, 1, deed_drop, expect_dropped);
 }
 
-/* Beyond a limit on file sizes, a write stores fewer bytes than it was given, and the next write
- * fails. */
+/* At the limit on a file's size, a write is short, and the next one fails. */
 static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     world *w = *state;
     if (!on_disk()) {

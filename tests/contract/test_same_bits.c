@@ -14,7 +14,7 @@ enum { RANKS = 3, STEPS = 3, SIZE = 12000, SKIPPED = 77, LINE = 160, LINES = 102
 
 static const size_t tensors[] = {9000, 40, 2960};
 
-/** The k-th collective with the c-th codec. Returns false if there are no more. */
+/** Set the k-th collective and the c-th codec. Returns false if there are no more. */
 static bool combination(size_t k, size_t c, const char **collective, const char **codec) {
     *collective = k == 0 ? "owners:aggregators=1" : feddc_collective_name(k - 1);
     *codec = fedcodec_at(c) != NULL ? fedcodec_name(fedcodec_at(c)) : NULL;
@@ -40,7 +40,7 @@ static fed_status sum_up(feddc_exchange *x, uint32_t rank, bool exact, float *su
     return status;
 }
 
-/** Write one rank's line on a combination: its status, and the digest of its sums. */
+/** Write one rank's line: its status, and the digest of its sums. */
 static void play(const feddc_link_vtable *link, const feddc_place *place, const char *collective,
                  const char *codec, char line[LINE]) {
     const feddc_exchange_options options = {.link = link,
@@ -99,7 +99,7 @@ static void *play_as_a_thread(void *arg) {
 
 static char said[LINE * LINES];
 
-/** Three threads run the combination, too. Each process must have printed its thread's line. */
+/** Run the combination with threads. Each process must have printed its thread's line. */
 static void check(const char *collective, const char *codec) {
     entry entries[RANKS];
     struct feddc_hub *hub = feddc_hub_new(RANKS);
@@ -120,7 +120,6 @@ static void check(const char *collective, const char *codec) {
             fail_msg("the thread says \"%s\", and no rank of MPI does", entries[r].line);
         }
     }
-    /* ranks 0 and 1 are workers in every collective, so their sums must be equal */
     assert_string_equal(strstr(entries[0].line, ": "), strstr(entries[1].line, ": "));
 }
 

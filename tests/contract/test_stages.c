@@ -1,5 +1,5 @@
-/* Contract of every second stage (lossless pass after a codec) of stages.def, on messages of every
- * codec. */
+/* Contract of every second stage (a lossless pass after a codec) of stages.def, on messages of
+ * every codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -33,7 +33,7 @@ static void make_message(const fedcodec *codec, message *m) {
     }
 }
 
-/* Unpack with memory of exactly the right sizes, so that a sanitizer finds accesses beyond it. */
+/* Unpack with memory of exactly the right sizes, so that sanitizers find accesses beyond it. */
 static fed_status unpack(const fedcodec_stage *stage, const uint8_t *packed, size_t len,
                          size_t plain_len, uint8_t *plain) {
     uint8_t *copy = malloc(len + (len == 0)), *dst = malloc(plain_len + (plain_len == 0));
@@ -46,14 +46,11 @@ static fed_status unpack(const fedcodec_stage *stage, const uint8_t *packed, siz
     return status;
 }
 
-/* zstd's library may read different packed bytes as the same message. */
+/* Different bytes of zstd may be the same message. */
 static bool has_one_form(const fedcodec_stage *stage) {
     return strcmp(stage->name, "zstd") != 0;
 }
 
-/* Does a packed message tell its length? A message packed by entropy may not. The same message with
- * one more probable byte at its end can have the same packed bytes. A frame's plain_len tells the
- * length. */
 static bool tells_its_length(const fedcodec_stage *stage) {
     return strcmp(stage->name, "entropy") != 0;
 }

@@ -1,5 +1,5 @@
-/* Contract of every store that keeps blobs: they are named by their digest, written before rows
- * that name them, and deleted after these rows. */
+/* Contract of every store that keeps blobs. Blobs are written before the rows that name them, and
+ * deleted after these rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -11,7 +11,7 @@
 
 enum { SIZE = 70000 };
 
-/* Returns float32[SIZE], all equal to `value`. The caller frees it. */
+/* Return float32[SIZE], all equal to `value`. The caller frees it. */
 static float *values_of(float value) {
     float *values = malloc(SIZE * sizeof *values);
     assert_non_null(values);
@@ -41,8 +41,7 @@ static bool is_there(fixture *f, uint64_t task, uint64_t digest) {
     return status == FED_OK;
 }
 
-/* Store a version as the thread that closes a round does: blobs first, then rows. The values are
- * all `value`, the residual all -1, the state "state", the delta "delta VALUE". */
+/* Store a version: blobs first, then rows. All values are `value`. */
 static void make_version(fixture *f, uint64_t task, uint32_t version, float value) {
     char delta[32];
     snprintf(delta, sizeof delta, "delta %g", (double)value);
@@ -144,7 +143,7 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     const uint64_t digest = fed_digest(values, SIZE);
     const uint64_t foreign = put(f, f->db, other, "not named yet", 13);
     make_version(f, task, 1, 3);
-    /* The previous version becomes a keyframe with the same blob, without a copy. */
+    /* The previous version becomes a keyframe, which shares the blob. */
     const fedserver_keyframe old = {.version = 1, .digest = digest, .size = SIZE, .kept = true};
     must(f->store->keyframe_add(f->db, task, &old, &f->err));
     make_version(f, task, 2, 4);
@@ -167,7 +166,6 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     sweep(f, task);
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
     expect_version(f, task, 2, 4);
-    /* a blob of another task stays, because its row may not be written yet */
     assert_true(is_there(f, other, foreign));
     free(values);
     free(unchanged);
@@ -217,8 +215,8 @@ static void a_cancelled_tasks_blobs_are_deleted(void **state) {
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
 }
 
-/* A closing round has stored a blob, `next`, that no row names yet. Clearing other, cancelled tasks
- * must not delete this blob. */
+/* A closing round has stored a blob, `next`, that no row names yet. Clearing other tasks must not
+ * delete it. */
 static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     fixture *f = *state;
     enum { TASKS = 40 };
@@ -265,7 +263,7 @@ static void another_thread_puts_blobs_while_a_transaction_is_open(void **state) 
     worker w = {.f = f, .task = add_task(f, "t")};
     pthread_t thread;
     commit(f, f->db);
-    fedserver_update_row row = a_lease(f); /* opens a transaction on f->db */
+    fedserver_update_row row = a_lease(f);
     assert_int_equal(pthread_create(&thread, NULL, put_beside, &w), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     const fedserver_keyframe named = {.version = 1, .digest = w.digest, .size = SIZE, .kept = true};

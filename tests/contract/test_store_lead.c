@@ -1,5 +1,5 @@
-/* Contract of every store that several coordinators may share: one leads, and a former leader that
- * was killed, stopped or replaced can write nothing any more. */
+/* Contract of every store that several coordinators may share: one is the leader, and a former
+ * leader can't write any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -98,7 +98,7 @@ static process start(const fixture *f) {
     return p;
 }
 
-/* Send an order. Returns its status; 255: the process does not lead. */
+/* Send an order. Returns its status; 255: the process is not the leader. */
 static uint8_t order(const process *p, char what) {
     uint8_t answer = 0;
     assert_int_equal(write(p->to, &what, 1), 1);
@@ -173,8 +173,8 @@ static void a_leader_that_is_killed_is_followed(void **state) {
     }
 }
 
-/* Stop the leader, let another coordinator lead, and then let the first go on. If `open` is true,
- * the first is stopped within a transaction that has locked rows. */
+/* Stop the leader, let another coordinator become the leader, and continue the first. open: stop
+ * the first within a transaction. */
 static void stop_and_wake(const fixture *f, bool open) {
     const process p = start(f);
     assert_int_equal(order(&p, 'l'), FED_OK);
@@ -262,7 +262,6 @@ int main(void) {
         WITH(nobody_leads_beside_one_that_serves_alone),
         WITH(an_address_that_is_too_long_is_refused),
     };
-    /* Only stores with `lead` allow several coordinators. */
     int failures = 0;
     for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
         const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';

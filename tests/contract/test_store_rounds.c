@@ -245,7 +245,7 @@ static void a_device_may_report_twice_but_a_lease_once(void **state) {
     const fedserver_update_row next = {
         .task = row.task, .round = row.round + 1, .device = row.device, .lease = row.lease};
     fed_status again = f->store->update_add(f->db, &next, (const uint8_t *)"d", 1, &f->err);
-    /* a store may run the failing statement only at the commit */
+    /* the error may come at the commit */
     again = again == FED_OK ? f->store->commit(f->db, &f->err) : again;
     assert_fed_status(again, FED_EIO);
     f->store->rollback(f->db);
@@ -305,7 +305,7 @@ static void updates_are_their_rounds(void **state) {
     sums seen = {0};
     for (uint32_t k = 1; k <= 5; k++) {
         row.lease = k;
-        row.round = 6 + k % 3; /* 7, 8, 6, 7, 8 */
+        row.round = 6 + k % 3;
         must(f->store->update_add(f->db, &row, (const uint8_t *)"\1", 1, &f->err));
     }
     must(f->store->update_each(f->db, row.task, 7, sum_up, &seen, &f->err));
@@ -341,7 +341,7 @@ static void large_bodies_of_two_rounds_come_back(void **state) {
     }
 }
 
-/* Sizes at which a store may change how it keeps bodies: 0, 1, and around powers of two. */
+/* Sizes at which a store may change how it keeps bodies. */
 static void bodies_of_any_size_come_back(void **state) {
     fixture *f = *state;
     static const size_t sizes[] = {0, 1, 4095, 16384, 65535, 65536, 65537, 1 << 20, 5000001};
@@ -379,7 +379,7 @@ static void add_piece(fixture *f, size_t device, uint64_t offset, const char *by
                              strlen(bytes), &f->err));
 }
 
-/* The offset at which the last piece ends; 0: there is none. */
+/* Return the end of the last piece as an offset; 0: there is none. */
 static uint64_t end_of(fixture *f, size_t device) {
     fed_piece piece;
     uint64_t end = 0;
@@ -460,7 +460,7 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
     assert_int_equal(end_of(f, 1), 0);
 }
 
-/* Add a row of each kind that a task has. The second of two rounds is open. */
+/* Add a row of each kind for a task. The second of two rounds is open. */
 static void fill_task(fixture *f, uint64_t task, int64_t device) {
     float value = 1;
     const fedserver_model_row model = {.values = &value, .size = 1};
@@ -475,7 +475,7 @@ static void fill_task(fixture *f, uint64_t task, int64_t device) {
     }
 }
 
-/* Check that all of the task's rows exist or, if `all` is false, only the committed round. */
+/* all: all rows exist; otherwise only the committed round. */
 static void expect_task(fixture *f, uint64_t task, bool all) {
     fedserver_model_row model = {.values = NULL};
     fedserver_keyframe keyframe;

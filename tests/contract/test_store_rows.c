@@ -1,5 +1,4 @@
-/* Contract of every store for tokens, devices, tasks and the audit log. test_store_rounds.c tests
- * rounds, test_stores.c transactions and faults. */
+/* Contract of every store for tokens, devices, tasks and the audit log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -133,7 +132,7 @@ static void a_fingerprint_is_one_devices(void **state) {
     assert_true(f->err.text[0] != '\0');
 }
 
-/* Two processes hold copies of a row: a write of one must not undo a write of the other. */
+/* Two processes have copies of a row. A write of one must not undo a write of the other. */
 static void a_devices_state_leaves_its_identity_alone(void **state) {
     fixture *f = *state;
     fedserver_device device = add_device(f, 1), read;
@@ -187,7 +186,7 @@ static void a_devices_change_is_found_among_others(void **state) {
     must(f->store->device_rename(f->db, devices[2].id, "pump 3", &f->err));
     must(f->store->device_revoke(f->db, devices[0].id, 5, &f->err));
     must(f->store->device_name(f->db, devices[1].id, renamed, &f->err));
-    devices[3].lease = 7; /* a change of the state, which device_changes must not report */
+    devices[3].lease = 7; /* device_changes must not report a change of the state */
     must(f->store->device_put(f->db, &devices[3], &f->err));
     device_list changed = {.most = 8};
     must(f->store->device_changes(f->db, seen, list_device, &changed, &f->err));
@@ -223,7 +222,7 @@ static void lease(fixture *f, fedserver_device *device, uint64_t name, uint64_t 
     must(f->store->device_lease(f->db, device, &f->err));
 }
 
-/* Check that only these devices have a lease of task 1 for this round or a later one. */
+/* Check that only these devices have a lease for this round of task 1 or a later one. */
 static void assert_leased(fixture *f, uint32_t round, const fedserver_device *const *devices,
                           size_t count) {
     device_list found = {.most = 8};
@@ -368,7 +367,7 @@ static void a_task_keeps_every_field_and_is_found_by_state(void **state) {
     for (uint64_t id = 1; id <= 2; id++) {
         changed.wire.id = id;
         changed.state = FEDSERVER_TASK_FINISHED;
-        /* at the same time, so the task with the larger id counts as the last */
+        /* finished at the same time: the larger id counts as the last */
         changed.finished_ms = 50;
         must(f->store->task_put(f->db, &changed, ~0U, &f->err));
     }
@@ -394,7 +393,6 @@ static fed_status say_task(void *user, const fedserver_task_entry *entry, fed_er
     return FED_OK;
 }
 
-/* `fedserver check` goes through the tasks' numbers up to the first number that is missing. */
 static void tasks_numbers_have_no_gap(void **state) {
     fixture *f = *state;
     fedserver_task task = {.name = "n"};
@@ -419,7 +417,7 @@ static void tasks_are_listed_as_they_run_wait_and_ended(void **state) {
     }
     put_state(f, id[0], FEDSERVER_TASK_FINISHED, 50);
     put_state(f, id[1], FEDSERVER_TASK_CANCELLED, 60);
-    /* finished at the same time as task a, but later in the queue */
+    /* finished at the same time as the first task, later in the queue */
     put_state(f, id[2], FEDSERVER_TASK_FINISHED, 50);
     put_state(f, id[3], FEDSERVER_TASK_PAUSED, 0);
     put_state(f, id[5], FEDSERVER_TASK_RUNNING, 0);

@@ -1,6 +1,6 @@
-/* Contract of every store for a batch in which a step has failed (S18 in docs/durability.md): its
- * commit fails with the first error, even if the caller ignores it; the next batch works again.
- * Each test lets a step fail, at each place in turn, and ignores errors. */
+/* Contract of every store for a batch in which a step has failed (S18 of docs/durability.md): its
+ * commit fails with the first error, and the next batch works again. Each test lets a step fail at
+ * each place in turn. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rows that the steps of a batch use. They all were committed before. */
+/* Rows that the steps of a batch use; committed before. */
 typedef struct batch {
     fixture *f;
     fedserver_device device;
@@ -56,7 +56,6 @@ static fed_status counts_an_update(batch *b, fed_error *err) {
     return b->f->store->update_add(b->f->db, &b->row, (const uint8_t *)"ab", 2, err);
 }
 
-/* This update is too long for a row of the SQLite store, which keeps it in a file. */
 static fed_status counts_a_large_update(batch *b, fed_error *err) {
     enum { SIZE = 100000 };
     static const uint8_t body[SIZE];
@@ -130,7 +129,6 @@ static void begin_batch(fixture *f, batch *b) {
     must(f->store->device_count(f->db, &b->devices, &f->err));
 }
 
-/* Check that nothing of the batch is stored, and that a later batch without a failure is stored. */
 static void assert_undone(batch *b) {
     const fedserver_store *s = b->f->store;
     fed_error err = {0};
@@ -170,7 +168,7 @@ static bool is_failure(fed_status status) {
     return status != FED_OK && status != FED_ENOTFOUND;
 }
 
-/* Run the steps, with `bad` before the at-th. *first gets the first error. */
+/* Run the steps, with `bad` before step `at`. *first: the first error. */
 static void go_on_carelessly(batch *b, const step *bad, size_t at, fed_error *first) {
     *first = (fed_error){0};
     for (size_t k = 0; k <= STEPS; k++) {
@@ -249,7 +247,7 @@ static void what_is_not_found_undoes_nothing(void **state) {
     assert_int_equal(updates, 1);
 }
 
-/* Run SQL on another connection. Returns false if this store has no SQL. */
+/* Run SQL on another connection. Returns false for a store without SQL. */
 static bool run_sql(const fixture *f, const char *for_sqlite, const char *for_postgres) {
     if (strcmp(f->store->name, "postgres") == 0) {
         fed_postgres_sql(f->where, for_postgres, NULL, 0);
@@ -272,8 +270,6 @@ static fed_status reads_a_table_that_is_away(batch *b, fed_error *err) {
     return b->f->store->pass_find(b->f->db, name_of(USED), &pass, err);
 }
 
-/* The read fails after the batch's first write. A read that failed before that write would not fail
- * the commit. */
 static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     const step bad = {false, reads_a_table_that_is_away};
     for (size_t at = 1; at <= STEPS; at++) {
@@ -293,8 +289,8 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     }
 }
 
-/* With PostgreSQL, triggers count writes by a sequence, which a rollback does not undo. Write
- * number `turn` runs `deed`. */
+/* Let the batch's write number `turn` run `deed`. With PostgreSQL, a sequence counts writes,
+ * because a rollback does not undo it. */
 static void lay_trap(const fixture *f, const char *deed, int turn) {
     char text[1400];
     snprintf(text, sizeof text,
@@ -315,7 +311,6 @@ static void clear_trap(const fixture *f) {
     fed_postgres_sql(f->where, "DROP FUNCTION fedserver.trap CASCADE", NULL, 0);
 }
 
-/* Let each write of the batch fail in turn on the server, by running `deed`. */
 static void fail_each_write(fixture *f, const char *deed, fed_status expected, bool lives) {
     bool fired = true;
     int turn = 1;

@@ -1,7 +1,5 @@
-/* Contract of every store of stores.def as a whole. The labels are those of docs/durability.md: a
- * store appears complete (S7), one process serves (S6), transactions (S5), copies (S12), and bodies
- * are those that were acknowledged (S9). Also on a disk that fails and in a process that dies.
- * test_store_rows.c and test_store_rounds.c test rows. */
+/* Contract of every store of stores.def as a whole: creation, locks, transactions and copies, also
+ * on a failing disk. S5 to S12 are rules of docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
@@ -41,7 +39,7 @@ static void commit(const fixture *f, void *db) {
     assert_fed_ok_err(f->store->commit(db, &err));
 }
 
-/* alias, where, copy and the functions for a lead are optional. Every other member must be set. */
+/* Only alias, where, copy and the functions for a leader are optional. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;
@@ -206,7 +204,7 @@ static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **st
     assert_int_equal(count, 3);
 }
 
-/* S6, with another process: a store need not notice a second handle in the same process. */
+/* S6, with another process; the same process may open a store twice. */
 static void one_process_serves(void **state) {
     fixture *f = *state;
     assert_int_equal(f->store->holder(f->db), 0);
@@ -292,7 +290,7 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fed_test_rmdir(copy.directory);
 }
 
-/* Change one byte in every run of at least `run` bytes of the value `byte` in a file. Returns the
+/* Change one byte in every run of at least `run` bytes equal to `byte` in a file. Returns the
  * number of changes. */
 static int damage_file(const char *path, uint8_t byte, size_t run) {
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -333,7 +331,7 @@ static int damage(const char *directory, uint8_t byte, size_t run) {
     return damaged;
 }
 
-/* S9 in docs/durability.md. A store that keeps nothing in the directory can't be damaged there. */
+/* S9 of docs/durability.md. */
 static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **state) {
     fixture *f = *state;
     static const size_t sizes[] = {3000, LARGE};
@@ -378,8 +376,8 @@ static fed_status write_together(const fixture *f, void *db, uint32_t version, f
     return f->store->commit(db, err);
 }
 
-/* Check that the store has as many devices and updates as the number of the model's version: each
- * commit adds one of each. Returns the version. */
+/* Check that the store's devices, updates and model belong to the same commit. Returns the model's
+ * version. */
 static uint32_t read_together(const fixture *f, void *db) {
     fed_error err = {0};
     fedserver_model_row model;
@@ -405,7 +403,7 @@ static bool deed_update(void *user) {
     }
     fed_status status = f->store->recover(db, &err);
     status = status == FED_OK ? write_together(f, db, after_version, &err) : status;
-    if (status != FED_OK) { /* no part of the transaction is kept, and it can be repeated */
+    if (status != FED_OK) { /* the transaction had no effect, and can be repeated */
         f->store->rollback(db);
         fedserver_token token;
         const uint8_t hash[FED_SHA256_SIZE] = {1};

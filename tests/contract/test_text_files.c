@@ -1,5 +1,4 @@
-/* Each reader of a text that people write reads the same from every form in which editors save the
- * text. A reader refuses UTF-16 with a sentence. */
+/* Each reader of text files accepts every form in which editors save text, except UTF-16. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -15,7 +14,7 @@
 
 typedef struct form {
     const char *name, *mark, *line_end;
-    size_t mark_len, before, after; /* bytes of value 0 before and after each byte of the text */
+    size_t mark_len, before, after; /* before, after: zero bytes around each byte of the text */
     bool blanks;
 } form;
 
@@ -34,8 +33,6 @@ static const form forms[] = {
 };
 
 enum { FORMS = sizeof forms / sizeof forms[0], FORM_BYTES = 1000 };
-
-/* Each of these functions reads a file of the folder, and writes the contents that it found. */
 
 static fed_status read_set(const char *folder, fed_writer *w, fed_error *err) {
     fedtrain_dataset set;
@@ -139,7 +136,7 @@ static fed_status read_key(const char *folder, fed_writer *w, fed_error *err) {
 static const struct reader {
     const char *file, *text, *wanted;
     fed_status (*read)(const char *folder, fed_writer *w, fed_error *err);
-    bool blanks_count; /* the blanks at line ends are part of the contents */
+    bool blanks_count;
 } readers[] = {
     {"train.csv", "kind,a,b\n1,0.5,7\n0,-3,8\n", "0.5 7: 1; -3 8: 0; ", read_set, false},
     {"classes.txt", "low\nmid\nhigh\n", "1 2: 0; 3 4: 2; 5 6: 1; ", read_classes, false},

@@ -1,5 +1,5 @@
-/* Contract of every transport of transports.def with any server: a TLS server follows each test's
- * script. */
+/* Contract of every transport of transports.def with servers that misbehave. A TLS server follows
+ * each test's script. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fed_tls.h"
@@ -17,14 +17,14 @@ static const char *kind;
 
 typedef struct world {
     fed_pem ca_key, ca;
-    fed_identity who; /* the server's key and certificate, for localhost and 127.0.0.1 */
+    fed_identity who;
     fed_tls server;
     fedclient_transport transport;
     fed_writer answer;
     int status;
     uint32_t hold_ms;
     int64_t stop_at_ms; /* 0: never */
-    size_t limit;       /* largest answer in bytes */
+    size_t limit;
     fed_error err;
 } world;
 
@@ -69,7 +69,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* On its k-th connection the server follows script k. A script ends with FED_END. */
 #define SCRIPT(...) ((const fed_step[]){__VA_ARGS__, {FED_END, NULL, 0}})
 #define play(w, ...)                                                                               \
     fed_tls_open(&(w)->server, &(fed_tls_options){.who = &(w)->who, .scripts = {__VA_ARGS__}})
@@ -94,7 +93,7 @@ static const fed_step hello[] = {HEAR, OK_HELLO, {FED_END, NULL, 0}};
 
 static fed_status read_body(void *user, void *dst, size_t cap, size_t *len) {
     size_t *at = user;
-    *len = cap < 5000 ? cap : 5000; /* fewer bytes than asked for, which a transport must accept */
+    *len = cap < 5000 ? cap : 5000;
     for (size_t k = 0; k < *len; k++) {
         ((uint8_t *)dst)[k] = fed_tls_byte((*at)++);
     }
@@ -316,7 +315,7 @@ static void a_kept_connection_that_was_closed_is_replaced(void **state) {
         play(w, k % 2 == 0 ? bye : cut, whole);
         const uint64_t before = traffic(w).connections;
         assert_fed_ok(get(w));
-        /* wait until the close has arrived; otherwise it would arrive during the request */
+        /* let the close arrive before the request */
         fed_sleep_ms(20);
         assert_fed_ok(post(w, sizes[k / 2], false));
         assert_hello(w);
@@ -487,7 +486,7 @@ static void a_certificate_is_presented(void **state) {
     }
     assert_fed_ok(w->transport.identify(w->transport.user, NULL, NULL, &w->err));
     fed_status status = get(w);
-    /* FED_EAUTH only if the TLS alert arrives before the connection ends */
+    /* FED_EAUTH: the TLS alert arrived before the connection ended */
     assert_true(status == FED_EAUTH || status == FED_ENET);
 }
 
@@ -542,9 +541,8 @@ static void silence_in_the_handshake_is_not_waited_out(void **state) {
     assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
 }
 
-/* The server does not read the body. libcurl 8.14 may go on writing a few KB a second into the
- * socket's buffer for minutes, so the time limit for silence might not strike. Therefore the server
- * closes the connection after 10 s. */
+/* The server does not read the body. libcurl may go on writing into the socket's buffer, so the
+ * server closes the connection after 10 s. */
 static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     world *w = *state;
     open_transport(w, PATIENCE_MS);
@@ -553,8 +551,7 @@ static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     assert_true(status == FED_ETIMEOUT || status == FED_ENET);
 }
 
-/* The whole answer takes longer than the time limit for silence, but no single byte does. libcurl
- * gives up below one byte a second. */
+/* The answer takes longer than the time limit for silence, but no byte of it does. */
 static void a_slow_answer_is_awaited(void **state) {
     world *w = *state;
     open_transport(w, 2 * PATIENCE_MS);

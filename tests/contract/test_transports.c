@@ -1,5 +1,4 @@
-/* Contract of every transport with a real coordinator on the loopback interface.
- * test_transport_faults.c tests faults that a coordinator does not have. */
+/* Contract of every transport with a real coordinator on loopback. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_coordinator.h"
 #include "fed_operator.h"
@@ -10,7 +9,7 @@ static const char *kind;
 
 typedef struct world {
     char directory[256];
-    fed_coordinator home, other; /* other runs only in tests that start it */
+    fed_coordinator home, other;
     fedclient_transport transport;
     fed_writer answer;
     int status;
@@ -50,7 +49,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A body whose reading may fail at a position. */
+/* A body whose reading fails at breaks_at. */
 typedef struct stream {
     size_t at, breaks_at;
 } stream;
@@ -180,7 +179,7 @@ static void a_name_that_is_not_in_the_certificate_is_not_trusted(void **state) {
     const fedclient_request request = {.method = "GET", .url = url, .answer_limit = 1 << 20};
     fed_status status =
         w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err);
-    /* FED_ENET on a machine without 127.0.0.2 */
+    /* FED_ENET: the machine has no 127.0.0.2 */
     assert_true(status == FED_EAUTH || status == FED_ENET);
 }
 
@@ -200,7 +199,7 @@ static void only_https_is_spoken(void **state) {
         FED_EINVAL);
 }
 
-/* A cache may use plain HTTP. Over TLS, a client that has a CA for caches trusts only that CA. */
+/* For caches, a client may use plain HTTP, and trusts only its CA for caches. */
 static void lines_to_caches_trust_other_cas(void **state) {
     world *w = *state;
     fed_coordinator_open(&w->other, w->directory, "other");
@@ -210,7 +209,7 @@ static void lines_to_caches_trust_other_cas(void **state) {
     assert_fed_status(get_status(w), FED_EAUTH);
     assert_fed_ok(send_to(w, w->other.front, "GET", "/v1/status", NULL));
     fedclient_transport_close(&w->transport);
-    options.ca_pem = NULL; /* the system's CAs, which have issued no test certificate */
+    options.ca_pem = NULL;
     const fed_status opened = fedclient_transport_open(kind, &options, &w->transport, &w->err);
     if (strcmp(kind, "mbedtls") == 0) {
         assert_fed_status(opened, FED_ENOTFOUND);
@@ -241,7 +240,7 @@ static void a_body_that_breaks_off_breaks_the_request_off(void **state) {
         stream s = {.breaks_at = sizes[k] / 2};
         const fedclient_body body = {.user = &s, .size = sizes[k], .read = stream_read};
         fed_status status = send_to(w, w->home.front, "POST", "/v1/enrol", &body);
-        /* a large body may be refused by its head, before any of it was sent */
+        /* a large body may be refused before it is sent */
         assert_true(status == FED_EIO || (status == FED_OK && w->status == 413));
         assert_fed_ok(get_status(w));
     }
@@ -319,7 +318,7 @@ static void an_enrolled_device_is_let_in(void **state) {
 static void a_device_without_a_certificate_is_not_let_in(void **state) {
     world *w = *state;
     fed_status status = send_to(w, w->home.devices, "POST", "/v1/checkin", NULL);
-    /* FED_EAUTH only if the TLS alert arrives before the connection ends */
+    /* FED_EAUTH: the TLS alert arrived before the connection ended */
     assert_true(status == FED_EAUTH || status == FED_ENET);
 }
 
@@ -372,7 +371,7 @@ static void an_answer_can_be_had_from_any_byte_on(void **state) {
     device_close(&d);
 }
 
-/** After a few refusals the client reports the certificate, not a network error. */
+/** After a few refusals the client reports the refused certificate. */
 static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     world *w = *state;
     device d = {0};

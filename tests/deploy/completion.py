@@ -22,7 +22,7 @@ TABLES = {"fedserver": "fedserver/commands/command_options.c", "fedclientd": "fe
           "fedtrain": "fedclient/apps/fedtrain.c", "fedcodec": "codecs/tool/*.c", "fedsim": "deploy/sim/fedsim.c"}
 ROW = re.compile(r'^\s+\{"([a-z][a-z-]*)", (?:OPTION_)?(FLAG|TEXT|LIST|WHOLE|REAL|NUMBER|OTHER)\b|^\s+(FLAG|TEXT|COUNT)\("([a-z][a-z-]*)", \w|\{"--([a-z][a-z-]+)", |argv\[k\], "--([a-z-]+)"',
                  re.MULTILINE)
-SECONDS = 30  # limit for a shell's answer, so that the test can't hang
+SECONDS = 30  # limit of a shell's answer in seconds
 TAB = "\t"
 
 

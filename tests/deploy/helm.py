@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-SECONDS = 60  # limit of any one step, so that the test can't hang
+SECONDS = 60  # limit of a step in seconds
 HOSTS = {"hosts": ["fed.example.org", "192.0.2.10"]}
 EXAMPLES = {
     "least": HOSTS,
@@ -39,7 +39,7 @@ EXAMPLES = {
     "inside": {**HOSTS, "service": {"type": "ClusterIP"}, "podDisruptionBudget": {"enabled": False}, "networkPolicy": {"enabled": False}},
     "openshift": {**HOSTS, "podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}},
 }
-REFUSED = [  # wrong values, and the words that the message must have
+REFUSED = [  # wrong values, and words of the error message
     ({}, "hosts"), ({"hosts": []}, "hosts"), ({"hosts": ["https://fed.example.org"]}, "hosts"),
     ({**HOSTS, "replicas": 2}, "replicas"), ({**HOSTS, "ports": {"front": 443}}, "ports/front"),
     ({**HOSTS, "ports": {"front": 9000, "devices": 9000}}, "both 9000"),

@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import quoted  # noqa: E402: quoted.py makes pictures to train on
 
-SECONDS = 240  # limit of any one step, so that the test can't hang
+SECONDS = 240  # limit of a step in seconds
 MOST_BYTES = 40e6
 NOBODY = 65534
 ROUNDS = 40

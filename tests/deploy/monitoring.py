@@ -18,7 +18,7 @@ import urllib.request
 
 SOURCE, BIN = sys.argv[1], sys.argv[2]
 MONITORING = os.path.join(SOURCE, "deploy", "monitoring")
-EXTRA = os.environ.get("FED_PROMETHEUS", "")  # a folder with prometheus and promtool, which need not be in PATH then
+EXTRA = os.environ.get("FED_PROMETHEUS", "")  # folder of prometheus and promtool, if they are not in PATH
 
 
 def program(name):

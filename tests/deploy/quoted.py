@@ -16,12 +16,12 @@ import sys
 import tempfile
 
 PROGRAMS = {"fedsim", "fedserver", "fedclientd", "fedtrain", "fedworker", "fedcodec"}
-# The test puts these texts in the place of words in capitals.
+# Values for words in capitals.
 PLACEHOLDERS = {"CODEC": "sbc:p=0.01", "SIZE": "1024", "OPTIMIZER": "sgd:lr=0.1", "STRATEGY": "fedavg", "SPLIT": "iid",
                 "SHARE": "0", "SEED": "1", "N": "1"}
 QUICK = ["rounds=1", "iterations=0", "clients=3", "cohort=3", "goal=3", "minimum=1", "batch=2", "local_steps=1", "offline=0",
          "deadline_s=60", "hostile=0", "threads=1"]
-OTHER_DATA = ("cifar10", "ptb")  # data sets that this test does not make: only the options of their commands are checked
+OTHER_DATA = ("cifar10", "ptb")  # data sets without files: only the commands' options are checked
 
 
 def documents(root):
@@ -38,7 +38,7 @@ def commands(path):
         joined = re.sub(r"\\\n\s*", " ", block[1])
         for number, line in enumerate(joined.split("\n")):
             if line[:1].isspace():
-                continue  # an indented line is a drawing, or output of a command
+                continue  # a drawing, or output of a command
             for part in re.split(r"&&|(?<!&)&$", line.split(" #")[0]):
                 try:
                     words = shlex.split(re.sub(r'"\$\([^)]*\)"', "TOKEN", part))

@@ -1,6 +1,5 @@
-/* Bad inputs of all kinds, sent to real coordinator processes. After each kind an honest device
- * must be served. In the end the model must not have changed, memory must not have grown, and no
- * process may have died.
+/* Bad inputs of all kinds, sent to real coordinator processes. An honest device must be served in
+ * between. In the end the model must be unchanged, memory bounded, and each process alive.
  *
  *   test_attacks [SCALE]    SCALE times as many bad inputs (default 1: a few seconds)
  */
@@ -21,7 +20,7 @@
 
 enum { TOKENS = 8, HEARD = 4096, FLOATS = 6, PATIENCE_MS = 100 };
 
-/* A sanitizer keeps freed memory, so more growth is allowed with a sanitizer. */
+/* Sanitizers keep freed memory. */
 enum { GROWTH_KB = FED_TEST_SIZE(32 * 1024, 1024 * 1024) };
 
 typedef struct world {
@@ -31,8 +30,8 @@ typedef struct world {
     char token[TOKENS][FEDSERVER_TOKEN];
     int tokens_used;
     fed_identity honest, flooder;
-    char digest[17]; /* of the model at the start */
-    long memory_kb;  /* of both processes at the start */
+    char digest[17];
+    long memory_kb;
     pid_t front;
     unsigned scale;
     uint64_t tried;
@@ -47,7 +46,7 @@ static void enrol(fed_identity *who) {
     assert_int_equal(fed_curl_enrol(&w.ca, w.coordinator.front_port, token, who), 200);
 }
 
-/* POST a body. Returns the answer's status; word, if it is not NULL, gets the answer's "error". */
+/* POST a body. Returns the HTTP status. word: gets the error word; may be NULL. */
 static long post_once(CURL *curl, const char *path, uint16_t port, const void *body, size_t len,
                       char word[32]) {
     char url[256];
@@ -65,7 +64,7 @@ static long post_once(CURL *curl, const char *path, uint16_t port, const void *b
     return status;
 }
 
-/* Post as an honest client does: if the answer asks to wait, wait and try again. */
+/* Post as a client must: after 429, wait and try again. */
 static long post(CURL *curl, const char *path, uint16_t port, const void *body, size_t len,
                  char word[32]) {
     long status = post_once(curl, path, port, body, len, word);
@@ -177,7 +176,7 @@ static int start(void **state) {
     read_ca_key();
     fed_rng_init(&w.rng, 1, 0, 0);
     enrol(&w.honest);
-    enrol(&w.flooder); /* now, as later enrolments are refused for a while */
+    enrol(&w.flooder); /* now, because enrolments are refused after the floods */
     (void)ask_work(&w.honest);
     read_digest(w.digest);
     w.front = fed_test_child(w.coordinator.pid);
@@ -261,7 +260,7 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
     assert_int_equal(post(curl, "/v1/checkin", port, body, len, NULL), 200);
     revoke(&lost);
-    for (int k = 0; k < 6; k++) { /* a kept connection, then new ones by ticket */
+    for (int k = 0; k < 6; k++) {
         assert_int_equal(post(curl, "/v1/checkin", port, body, len, word), 403);
         assert_string_equal(word, "device_revoked");
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
@@ -351,8 +350,8 @@ static void what_is_no_update_is_refused_whole(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* Send these bytes on a new connection to both ports, the front's and the devices'. The answer may
- * be nothing or a refusal, but never a success, and it must not contain a secret. */
+/* Send these bytes to both ports, each on a new connection. No answer may report success or contain
+ * a secret. */
 static void refused(const char *words, size_t len) {
     const fed_identity *who[2] = {NULL, &w.honest};
     const uint16_t ports[2] = {w.coordinator.front_port, w.coordinator.devices_port};
@@ -529,9 +528,8 @@ static void no_tls_is_no_harm(void **state) {
     }
 }
 
-/* The handshake, head or body of many connections stops in the middle. An honest device must be
- * served meanwhile. With SCALE above 1 the test waits until the coordinator closes the slow
- * connections. */
+/* Many connections stop in the handshake, the head or the body. An honest device must be served
+ * meanwhile. */
 static void the_slow_hold_up_nobody(void **state) {
     (void)state;
     enum { SLOW = 12, HELLO = 60 };
@@ -570,7 +568,7 @@ static void the_slow_hold_up_nobody(void **state) {
     }
 }
 
-/* The floods come last, because enrolment is refused for a while after them. */
+/* The floods come last, because enrolments are refused after them. */
 
 static void a_flood_is_told_to_wait(void **state) {
     (void)state;
@@ -611,17 +609,16 @@ static void tokens_are_not_guessed(void **state) {
         curl_slist_free_all(headers);
         w.tried++;
     }
-    assert_true(looked_at <= 10 + 2 * w.scale); /* 10 at once, then one in 6 s */
+    assert_true(looked_at <= 10 + 2 * w.scale); /* 10 at once, then one each 6 s */
     curl_easy_cleanup(curl);
 }
 
-/* All requests come from one address, as behind a NAT. */
 static void a_right_token_is_taken_among_wrong_ones(void **state) {
     (void)state;
     fed_identity who;
     const uint16_t port = w.coordinator.front_port;
     long status = 401;
-    for (int k = 0; k < 100 && status == 401; k++) { /* on a slow machine more than 10 are let in */
+    for (int k = 0; k < 100 && status == 401; k++) {
         status = fed_curl_enrol(&w.ca, port, "wrong", &who);
         w.tried++;
     }

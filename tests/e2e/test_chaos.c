@@ -1,16 +1,14 @@
-/* The chaos run: a coordinator and its devices, each a process, over real TLS on bad lines. They
- * are killed at random, requests are repeated, lost and replayed, the clock jumps, and slow-loris
- * clients send their requests byte by byte. In the end the models are computed again from the
- * acknowledged updates, without any fault, and must be equal to the bit.
+/* The chaos run: a coordinator and devices, each a process, over TLS on bad lines. Processes are
+ * killed, requests are lost and repeated, the clock jumps, and clients send requests byte by byte.
+ * In the end the models must have the same bits as those computed from the acknowledged updates.
  *
  *     e2e.test_chaos                            three runs: 24 devices; 60 with three tasks at a
  *                                               time; 24 that have slots for three tasks each
  *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
  *
  * With several tasks, each has its own devices, chosen by a tag, or all tasks share the devices. D1
- * to D6 in docs/durability.md are checked for each task.
- * With FED_TEST_STORE=postgres in the environment the coordinator's store is a PostgreSQL server of
- * the test's own, which is killed, too.
+ * to D6 of docs/durability.md are checked for each task. With FED_TEST_STORE=postgres the
+ * coordinator's store is a PostgreSQL server, which is killed, too.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
@@ -31,7 +29,7 @@
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
 enum { LORIS = 16, TOKEN_LIFE_S = 24 * 3600, LIMIT_S = 900, POLL_MS = 10 };
-/* The database is first killed early, so that also the shortest run has a kill. */
+/* Early, so that the shortest run has a kill. */
 enum { FIRST_DATABASE_KILL_MS = 1500 };
 
 typedef struct chaos {
@@ -41,17 +39,15 @@ typedef struct chaos {
     chaos_child *device, coordinator, proxy, loris;
     fed_rng dice;
     unsigned device_kills, coordinator_kills, clock_jumps, again;
-    unsigned acknowledged; /* acknowledged updates at the coordinator's last kill */
-    int64_t kill_device_ms, kill_coordinator_ms,
-        jump_ms;            /* times of the next kill and the next jump */
-    fed_postgres *database; /* the store's server; NULL: the store is a file */
-    unsigned database_kills,
-        given_up; /* given_up: coordinators that ended for lack of a database */
+    unsigned acknowledged;
+    int64_t kill_device_ms, kill_coordinator_ms, jump_ms;
+    fed_postgres *database;            /* NULL: the store is SQLite */
+    unsigned database_kills, given_up; /* given_up: ends without the database */
     int64_t kill_database_ms;
     bool broken;
 } chaos;
 
-static unsigned small_devices, small_rounds = 8; /* small_devices 0: the default runs */
+static unsigned small_devices, small_rounds = 8;
 static uint64_t seed = 1;
 
 static unsigned largest_power(unsigned most) {
@@ -145,17 +141,16 @@ static unsigned raise_all(chaos *c) {
 static void strike(chaos *c) {
     static const int64_t jumps_ms[] = {0, 30000, -30000, 600000, -600000, 1800000, -1800000};
     chaos_child *victim = &c->device[fed_rng_below(&c->dice, c->devices)];
-    /* The number of kills is limited by the number of updates. Otherwise devices on a busy machine
-     * would spend all their time on starting. */
+    /* Limit the kills by the progress. Otherwise devices on a busy machine would spend all time on
+     * starting. */
     const bool spared = c->device_kills >= c->devices + 2 * c->run.board->acknowledged;
     if (!spared && chaos_is_due(&c->dice, &c->kill_device_ms, 2400 / c->devices + 100) &&
         victim->pid > 0) {
         (void)kill(victim->pid, SIGKILL);
         c->device_kills++;
     }
-    /* The coordinator is killed only after some updates, so that a slow machine makes progress. */
+    /* Kill the coordinator only after progress, so that the test ends on a slow machine. */
     bool got_on = c->run.board->acknowledged > c->acknowledged + c->devices / 16;
-    /* The first kill does not wait for updates: a fast machine might end the task before. */
     if (got_on && c->coordinator.pid > 0 &&
         (chaos_is_due(&c->dice, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) ||
          c->coordinator_kills == 0)) {
@@ -277,7 +272,6 @@ static bool on_postgres(void) {
     return store != NULL && strcmp(store, "postgres") == 0;
 }
 
-/* Run the chaos. If slots is above 1, each device takes part in all tasks. */
 static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigned slots) {
     fed_postgres server;
     chaos c = {.devices = devices, .rounds = rounds, .tasks = tasks};
@@ -322,8 +316,6 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
     assert_int_equal(unsound, 0);
     assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
     assert_true(c.database == NULL || c.database_kills > 0);
-    /* The count that is returned may be 0: on a busy machine devices may be slower than their line,
-     * so no packet waits. */
     unsigned long bytes = 0;
     (void)chaos_net_held_back(&c.run, &bytes);
     assert_true(c.run.far < 0 || bytes > 0);
@@ -348,7 +340,7 @@ int main(int argc, char **argv) {
         seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     }
     if (on_postgres() && !fed_postgres_is_there()) {
-        return 77; /* ctest: skipped */
+        return 77;
     }
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

@@ -1,6 +1,5 @@
-/* Two clients with copies of one device's state directory train on different data. Nothing that
- * either of them trained may be acknowledged and lost (D4 in docs/durability.md), and the
- * coordinator must report the device as cloned. */
+/* Two clients with copies of one device's state directory train on different data. No acknowledged
+ * update may be lost (D4 of docs/durability.md), and the coordinator must report the clone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <math.h>
@@ -24,8 +23,8 @@ typedef struct copy {
     fedclient_platform platform;
     fedclient_transport line;
     fedclient *client;
-    float step;        /* each training of this copy adds step to every value */
-    struct copy *then; /* runs a whole round while this copy trains its first one */
+    float step;
+    struct copy *then; /* NULL, or a copy that takes part in a round meanwhile */
 } copy;
 
 typedef struct world {
@@ -165,8 +164,7 @@ static void read_model(copy *c, float values[PARAMETERS]) {
     free(read);
 }
 
-/* Both copies have the same lease. The second copy's update is counted while the first copy
- * trains. */
+/* Both copies have the same lease, and the second one's update counts first. */
 FED_TEST_WITH(what_a_clone_has_trained_is_refused_and_counted_later, world *w) {
     float before[PARAMETERS], after[PARAMETERS];
     w->first.then = &w->second;
@@ -179,7 +177,7 @@ FED_TEST_WITH(what_a_clone_has_trained_is_refused_and_counted_later, world *w) {
     assert_int_equal(step_until(&w->first, FEDCLIENT_COUNTED).round, 2);
     step_until(&w->first, FEDCLIENT_FINISHED);
     read_model(&w->first, after);
-    for (int i = 0; i < PARAMETERS; i++) { /* one round of the second, two of the first copy */
+    for (int i = 0; i < PARAMETERS; i++) {
         assert_true(fabsf(after[i] - before[i] - 6.0f) < 1e-5f);
     }
 }

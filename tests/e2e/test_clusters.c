@@ -1,5 +1,5 @@
-/* Two clusters and ten phones train one model over TLS, with real programs. The coordinator's
- * status must show the clusters with their workers, and name a worker that is killed. */
+/* Two clusters and ten devices train one model, with real programs. The coordinator's status must
+ * show the clusters' workers, and name a killed worker. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <jansson.h>
@@ -36,7 +36,7 @@ static void make_token(const world *w, fedserver_role role, const char *tag,
     fed_operator_token(w->coordinator.directory, &grant, token);
 }
 
-/* Start program k. `more` has further arguments, at most ten, and ends with NULL. */
+/* Start program k. more: at most ten further arguments, and NULL. */
 static void start(world *w, int k, const char *program, const char *token,
                   const char *const *more) {
     char path[320], url[64], ca[320], state[320], log[320], shard[32];
@@ -129,7 +129,7 @@ static const char *text(const json_t *object, const char *key) {
     return found != NULL ? found : "";
 }
 
-/* Return the worker group with this link in the status, or NULL if it has not been reported yet. */
+/* Return the status of the worker group with this link, or NULL if there is none yet. */
 static const json_t *worker_group_over(const json_t *root, const char *link) {
     size_t k = 0;
     const json_t *group = NULL;
@@ -141,7 +141,7 @@ static const json_t *worker_group_over(const json_t *root, const char *link) {
     return NULL;
 }
 
-/* Ask for the status until says() returns true for it. The caller owns the returned status. */
+/* Ask for the status until says() is true for it. The caller frees the status. */
 static json_t *await(world *w, bool (*says)(const json_t *root), const char *what) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     while (fed_clock_monotonic_ms() < limit_ms) {
@@ -250,7 +250,6 @@ static bool three_work(const json_t *root) {
 
 static json_int_t killed_at;
 
-/* Is there a verdict on worker 1, and have the other two trained on without it? */
 static bool two_go_on(const json_t *root) {
     return text(worker_group_over(root, "tcp"), "verdict")[0] != '\0' &&
            strcmp(text(worker_of(root, 1), "state"), "dead") == 0 && is_well(worker_of(root, 0)) &&
@@ -269,7 +268,7 @@ static void kill_worker(const json_t *root, size_t rank, char words[32]) {
 static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) {
     world *w = *state;
     char words[32];
-    /* A task only for clusters, by its tag. Its training takes longer than the test. */
+    /* A task for clusters only, whose training outlasts the test. */
     long_task = queue(w, "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 2, \"tag\": \"cluster\","
                          " \"local_steps\": 1000000, \"batch\": 8, \"codec_up\": \"int8\","
                          " \"deadline_s\": 1000}");
@@ -284,7 +283,7 @@ static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) 
     json_decref(root);
 }
 
-/* The worker group is left with fewer than --min 2 workers. */
+/* With --min 2, one worker is too few. */
 static void a_worker_group_with_too_few_is_started_again(void **state) {
     world *w = *state;
     char words[32];

@@ -1,6 +1,5 @@
-/* Three coordinators with one PostgreSQL store, and devices that know all three addresses. The
- * leader is killed again and again in the middle of rounds. The models must equal, to the bit,
- * those that a plain computation makes from the acknowledged updates. */
+/* Three coordinators with one PostgreSQL store. The leader is killed again and again in the middle
+ * of rounds. The models must have the same bits as those computed from the acknowledged updates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <sys/wait.h>
@@ -24,7 +23,7 @@ typedef struct world {
     fed_cluster cluster;
     chaos_child device[DEVICES];
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned kills; /* of leaders */
+    unsigned kills;
     unsigned acknowledged;
     int64_t limit_ms;
 } world;
@@ -77,7 +76,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Start devices again that ended before the task. Returns how many have not finished. */
+/* Start devices again that ended too early. Returns how many have not finished. */
 static unsigned tend_devices(world *w) {
     for (unsigned k = 0; k < DEVICES; k++) {
         chaos_child *d = &w->device[k];
@@ -119,7 +118,6 @@ static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
     return (unsigned)leader;
 }
 
-/* Kill the leader in the middle of a round, when some of the round's updates are acknowledged. */
 static void kill_leader(world *w) {
     uint64_t term = 0;
     const unsigned leader = await_leader(w, 0, &term);
@@ -153,7 +151,7 @@ FED_TEST_WITH(the_model_is_exact_though_leaders_are_killed_within_rounds, world 
     assert_true(w->kills >= 3);
 }
 
-/* Ask the front of coordinator k. The answer may come from another coordinator, the leader. */
+/* Ask the front of coordinator k, which may forward the request to the leader. */
 static fed_reply ask_front(const world *w, unsigned k, const char *path) {
     fed_pem ca;
     char url[200];
@@ -174,7 +172,7 @@ FED_TEST_WITH(every_front_tells_what_the_leader_knows, world *w) {
              w->cluster.member[leader].bind, w->cluster.member[leader].link, (unsigned)term);
     for (unsigned k = 0; k < MEMBERS; k++) {
         bool said = false;
-        while (!said) { /* until both followers are connected to the leader */
+        while (!said) {
             fed_reply r = ask_front(w, k, "/v1/status");
             said = r.status == 200 && strstr(fed_reply_text(&r.body), leads) != NULL;
             fed_reply_free(&r);
@@ -196,7 +194,7 @@ static void await_end(world *w, unsigned k) {
 FED_TEST_WITH(a_leader_that_is_stopped_hands_over_and_ends_well, world *w) {
     uint64_t term = 0;
     bool stopped[MEMBERS] = {false};
-    for (unsigned k = 0; k < MEMBERS; k++) { /* the last leader has no follower that could lead */
+    for (unsigned k = 0; k < MEMBERS; k++) {
         const unsigned leader = await_leader(w, term, &term);
         assert_false(stopped[leader]);
         stopped[leader] = true;
@@ -207,7 +205,7 @@ FED_TEST_WITH(a_leader_that_is_stopped_hands_over_and_ends_well, world *w) {
 
 int main(void) {
     if (!fed_postgres_is_there()) {
-        return 77; /* ctest: skipped */
+        return 77;
     }
     return fed_cases_run_each(setup, teardown);
 }

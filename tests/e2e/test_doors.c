@@ -1,5 +1,5 @@
-/* What the ports of a real coordinator let pass: requests without a certificate, people's
- * requests, clients with a certificate of another CA, and enrolled devices. */
+/* Who may do what at the ports of a real coordinator: clients without a certificate, with one of
+ * another CA, and enrolled devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_curl.h"
@@ -137,7 +137,7 @@ FED_TEST_WITH(test_bad_certificates_end_in_the_handshake, world *w) {
     assert_shut_out(w, &who);
 }
 
-/* The devices' port must accept the new certificate at once. */
+/* The devices' port must accept a new certificate at once. */
 FED_TEST_WITH(test_a_device_enrols_and_is_let_in, world *w) {
     fed_identity who, other;
     assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &who), 200);

@@ -1,5 +1,5 @@
-/* For each transport of this build, a coordinator and two devices train a task to its end. All are
- * real programs with command lines as a person would write them. */
+/* For each transport of this build, a coordinator and two devices train a task to its end, with
+ * real programs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -14,7 +14,7 @@
 
 enum { DEVICES = 2 };
 
-/* The model is large enough for an upload with Expect: 100-continue, and a download in pieces. */
+/* The model is large enough for uploads with Expect: 100-continue. */
 static const char task[] =
     "{\"model\": \"lenet5-caffe\", \"codec_up\": \"float32\", \"codec_down\": \"3lc\","
     " \"local_steps\": 2, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 3, \"cohort\": 2}";

@@ -1,7 +1,5 @@
-/* An edge aggregator serves devices and is itself a device of the coordinator upstream. It dies at
- * each call that changes a file of its server or of its own device: it is killed or loses power.
- * Then it is started again and goes on to the end of upstream's task. Each update that the edge
- * aggregator acknowledged must have been sent upstream once. */
+/* An edge aggregator dies at each call that changes a file, and is started again. Each update that
+ * it acknowledged must be sent upstream once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -18,23 +16,21 @@
 enum { SIZE = 6, DEVICES = 2, ROUNDS = 3, UPDATES = DEVICES * ROUNDS, LEASE_MS = 100000 };
 enum { TURNS_MOST = 100 };
 
-/* Updates are powers of four, so that a sum shows how often each update is in it. */
+/* Updates are powers of four times this, so that a sum shows how often it contains each update. */
 static const float unit = 1.0f / 4096;
 
 enum { EVERY = FED_TEST_SIZE(7, 23) };
 
-/* The state that the edge aggregator's device has stored. Each change is stored completely or not
- * at all. */
 typedef struct upstream {
-    uint64_t number; /* of the last training; each training makes a version at once */
-    double total;    /* sum of all stored changes, in units */
+    uint64_t number;
+    double total; /* sum of all changes, in units */
 } upstream;
 
 typedef struct world {
     char directory[256], state[300];
-    coordinator home; /* open only in a child process */
+    coordinator home;
     test_device device[DEVICES];
-    unsigned *acknowledged; /* a bit for each update; memory shared with the child */
+    unsigned *acknowledged; /* a bit for each update; shared memory */
     fault_plan *plan;
 } world;
 
@@ -107,7 +103,7 @@ static void one_round(world *w, fedserver_edge *edge, upstream *u) {
                                         .lease_ms = LEASE_MS};
     turn(w, edge, &offer, &change);
     for (int turns = 0; !change.ready; turns++) {
-        assert_true(turns < TURNS_MOST); /* D6 in docs/durability.md: the task ends */
+        assert_true(turns < TURNS_MOST);
         devices_train(w);
         turn(w, edge, &offer, &change);
     }
@@ -121,7 +117,7 @@ static _Noreturn void live(world *w) {
     fed_error err = {0};
     fedserver_edge *edge = NULL;
     upstream u;
-    coordinator_crash(&w->home); /* the coordinator of `home` is open from here on */
+    coordinator_crash(&w->home);
     assert_fed_ok_err(fedserver_edge_open(w->home.server, w->state, &rules, &edge, &err));
     for (upstream_read(w, &u); u.number < ROUNDS;) {
         one_round(w, edge, &u);
@@ -131,7 +127,7 @@ static _Noreturn void live(world *w) {
     _exit(0);
 }
 
-/* Run the edge aggregator in a child process. Returns the status of waitpid. */
+/* Returns the status of waitpid. */
 static int run(world *w) {
     int how = 0;
     fflush(NULL);

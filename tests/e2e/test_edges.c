@@ -1,7 +1,6 @@
-/* Three edge aggregators, each with twenty devices. The coordinators, upstream and at the edges,
- * are started as a person would start them. Devices are on lines that repeat and lose messages,
- * over real TLS. All processes are killed at random. In the end the models must equal, to the bit,
- * those computed from all acknowledged updates as if all devices were of one coordinator.
+/* Three edge aggregators, each with twenty devices on lines that repeat and lose messages.
+ * Processes are killed at random. In the end the models must have the same bits as those computed
+ * from all acknowledged updates.
  *
  *     e2e.test_edges [ROUNDS [SEED]]
  */
@@ -39,7 +38,7 @@ static uint64_t seed = 1;
 typedef struct server {
     chaos_child child;
     char directory[340], log[340];
-    unsigned front, devices; /* ports, the same after each restart */
+    unsigned front, devices; /* ports */
     bool listened;
     unsigned kills;
     int64_t strike_ms;
@@ -79,7 +78,7 @@ static void make_server(world *w, unsigned k) {
     server *s = &w->server[k];
     fed_error err = {0};
     fedserver *home = NULL;
-    if (k == UPSTREAM) { /* federation_check reads the file there */
+    if (k == UPSTREAM) {
         snprintf(s->directory, sizeof s->directory, "%s/coordinator", w->directory);
     } else {
         snprintf(s->directory, sizeof s->directory, "%s/site%u", w->directory, k);
@@ -144,7 +143,7 @@ static _Noreturn void become_server(const world *w, unsigned k) {
         words[WITHOUT_EDGE] = NULL;
     } else {
         snprintf(slots, sizeof slots, "%u", goal[k]);
-        if (k % 2 == 0) { /* earlier names of options, which 0.3.0 drops */
+        if (k % 2 == 0) {
             words[COHORT] = "--site-cohort";
             words[MINIMUM] = "--site-minimum";
         }
@@ -216,13 +215,12 @@ static unsigned acknowledged(const world *w) {
     return all;
 }
 
-/* Kill devices and coordinators at random. A coordinator is killed again only after some progress,
- * so that the test ends on a slow machine, too. The first kill does not wait for progress: on a
- * fast machine the rounds would be over before. */
+/* Kill devices and coordinators at random. A coordinator is killed again only after progress, so
+ * that the test ends on a slow machine. */
 static void strike(world *w) {
     chaos_child *d = &w->device[fed_rng_below(&w->dice, DEVICES)];
-    /* The number of kills is limited by the number of updates. Otherwise devices on a busy machine
-     * would spend all their time on starting. */
+    /* Limit the kills by the progress. Otherwise devices on a busy machine would spend all time on
+     * starting. */
     const bool spared = w->device_kills >= DEVICES + 2 * acknowledged(w);
     if (!spared && chaos_is_due(&w->dice, &w->strike_ms, 150) && d->pid > 0) {
         (void)kill(d->pid, SIGKILL);
@@ -298,7 +296,8 @@ typedef struct edge_count {
     fed_history *history;
 } edge_count;
 
-/* D1 and D2 in docs/durability.md: an update that an edge acknowledged is in a committed round. */
+/* D1 and D2 of docs/durability.md: an update that an edge aggregator acknowledged is in a committed
+ * round. */
 static fed_status check_round(void *user, const fedserver_round_entry *row, fed_error *err) {
     const edge_count *c = user;
     unsigned said = 0;

@@ -1,5 +1,4 @@
-/* fedsim as a program: it runs a coordinator process and clients over real HTTPS, or in virtual
- * time. Runs are killed and continued. */
+/* The program fedsim, over real HTTPS or in virtual time. Runs are killed and continued. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 #include <signal.h>
@@ -52,7 +51,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** `more` has further keys and options. Without other options clients use real connections. */
+/** more: further keys and options, and NULL. By default clients use real connections. */
 static pid_t start_fedsim(const world *w, const char *scenario, const char *const *more) {
     char data[300];
     snprintf(data, sizeof data, "data=%s", w->directory);
@@ -119,7 +118,7 @@ static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(v
     json_t *result = read_result(w);
     assert_int_equal(integer(result, "rounds"), 3);
     json_int_t present = integer(result, "clients_present");
-    assert_true(present >= 18); /* in each of three rounds two clients may be late */
+    assert_true(present >= 18); /* two clients may be late in each of three rounds */
     assert_int_equal(integer(result, "clients_identical"), present);
     assert_int_equal(integer(result, "coordinator_kills"), 1);
     assert_true(integer(result, "updates_counted") >= 3 * 18);
@@ -239,7 +238,6 @@ static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(
     assert_true(accuracy_of_run(w, task, more) > 0.7);
 }
 
-/* Running statistics are sent as float32, since a lossy codec would spoil them. */
 static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **state) {
     const world *w = *state;
     static const char task[] =
@@ -271,8 +269,7 @@ static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(v
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
-/* The control variates are a part of the model. They are sent as float32, because lossy codecs
- * would spoil them. */
+/* Control variates are parameters of the model, and are sent as float32. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
     static const char task[] = "model = input 1x28x28 | dense 10 | scaffold\n"
@@ -319,8 +316,7 @@ static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     assert_int_not_equal(access(w->out, F_OK), 0);
 }
 
-/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH. `out` gets its
- * output. */
+/** Run "fedsim run data=. WORDS", found through PATH. out: what was printed. */
 static int run_through_path(const world *w, const char *words, char out[4096]) {
     char line[1200];
     snprintf(line, sizeof line, "cd '%s' && PATH='%s':$PATH && fedsim run data=. %s 2>&1",
@@ -379,7 +375,7 @@ static void clients_learn_on_a_device(void **state) {
     assert_true(strtod(accuracy + strlen("test accuracy "), NULL) > 90);
 }
 
-/* Write two classes, which differ in column one; column two is a million times as large. */
+/* Write a data set of two classes. Column two is a million times as large as column one. */
 static void write_lopsided_table(const world *w) {
     char text[200 * 32];
     size_t len = 0;
@@ -464,7 +460,7 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
     assert_int_equal(run_fedsim(w, restart, other), 2);
 }
 
-/** Copy the digest in the run's summary to hex. It must be the digest of the run's model file. */
+/** Copy the digest in the run's summary, which must be that of the run's model file. */
 static void digest_of_run(const world *w, const char *out, char hex[17]) {
     char path[400], left[17];
     snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);
@@ -478,8 +474,6 @@ static void digest_of_run(const world *w, const char *out, char hex[17]) {
     assert_string_equal(left, hex);
 }
 
-/* The run may have ended before the signal came. Then it can't be continued, and the test accepts
- * that. */
 static void a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model(void **state) {
     const world *w = *state;
     char whole[300], parts[300], one[17], other[17];

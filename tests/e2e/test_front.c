@@ -1,4 +1,5 @@
-/* The front as a process: only it needs the CA's key, it is restarted, it ends with its parent. */
+/* The front as a process: it alone needs the CA's key, it is restarted, and it ends with its
+ * parent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <sys/stat.h>
@@ -45,7 +46,7 @@ static int teardown(void **state) {
     return ended == FED_OK ? 0 : 1;
 }
 
-/* Enrol a device. Returns the HTTP status of the answer; 0: there was no answer. */
+/* Returns the HTTP status; 0: no answer came. */
 static long enrol(world *w) {
     fed_identity who;
     const char *token = w->token[w->tokens_used++];
@@ -58,7 +59,7 @@ static void assert_status_says(const world *w, const char *words) {
     curl_easy_cleanup(curl);
 }
 
-/* Has the process ended? It may be a zombie that its parent has not waited for yet. */
+/* Has the process ended, perhaps as a zombie? */
 static bool gone(pid_t pid) {
     char path[64], state = 'X';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -115,8 +116,7 @@ static void queue_long_tasks(const world *w, size_t count) {
     fedserver_close(home);
 }
 
-/* A status of many tasks does not fit into one packet of a Unix socket: Linux's usual buffer has
- * 212,992 bytes. */
+/* A status of many tasks is larger than the buffer of a Unix socket. */
 FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
     enum { LONG_TASKS = 60, BYTES = 256 * 1024, ASKED_MOST = 3000 };
     fed_error err = {0};
@@ -141,8 +141,7 @@ FED_TEST_WITH(anybody_may_ask_whether_the_coordinator_is_well, world *w) {
     fed_curl_close(curl);
 }
 
-/* The parent has the front's listening socket, too. So while there is no front, connections are
- * not refused, but wait. */
+/* The parent has the listening socket, too, so connections wait while there is no front. */
 FED_TEST_WITH(a_front_that_dies_comes_back, world *w) {
     const pid_t first = fed_test_child(w->coordinator.pid);
     assert_true(first > 0);
@@ -165,7 +164,7 @@ FED_TEST_WITH(a_front_ends_with_its_parent, world *w) {
     assert_int_equal(enrol(w), 200);
 }
 
-/* Without the key no front can work. Devices and their rounds go on. */
+/* Without the key no front can start, but devices are served. */
 FED_TEST_WITH(the_rounds_that_serve_do_not_need_the_key, world *w) {
     fed_error err = {0};
     char key[700], away[720];
@@ -174,7 +173,7 @@ FED_TEST_WITH(the_rounds_that_serve_do_not_need_the_key, world *w) {
     assert_int_equal(rename(key, away), 0);
     assert_int_equal(kill(fed_test_child(w->coordinator.pid), SIGKILL), 0);
     CURL *curl = fed_curl_raw(&w->coordinator.ca, NULL, w->coordinator.devices_port);
-    curl_easy_cleanup(curl); /* with TLS 1.3 the server checks our certificate later */
+    curl_easy_cleanup(curl);
     assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
     assert_int_equal(rename(away, key), 0);
     assert_int_equal(enrol(w), 200);
@@ -195,7 +194,7 @@ static void copy(const world *w, const char *from, const char *more, const char 
     fed_test_put(w->coordinator.directory, to, text, strlen(text));
 }
 
-/* Start the coordinator. Its front can't serve, so the coordinator must end with the reason. */
+/* The coordinator must end with this reason, because its front can't start. */
 static void expect_no_start(const world *w, const char *why) {
     char command[1200], said[4000] = "";
     snprintf(command, sizeof command,
@@ -226,20 +225,20 @@ FED_TEST_WITH(a_front_that_cannot_serve_ends_the_start, world *w) {
     expect_no_start(w, "ca.key");
     assert_int_equal(rename(away, key), 0);
     copy(w, "server.pem", NULL, "front.pem");
-    copy(w, "ca.key", NULL, "front.key"); /* of another pair */
+    copy(w, "ca.key", NULL, "front.key");
     expect_no_start(w, "front.key");
     fed_test_put(w->coordinator.directory, "front.key", encrypted, strlen(encrypted));
     expect_no_start(w, "front.key");
     copy(w, "server.key", NULL, "front.key");
-    copy(w, "ca.pem", "server.pem", "front.pem"); /* the wrong order */
+    copy(w, "ca.pem", "server.pem", "front.pem");
     expect_no_start(w, "front.pem");
     copy(w, "server.pem", "ca.pem", "front.pem");
     assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
     assert_int_equal(enrol(w), 200);
 }
 
-/* Ask at a port by a host name that only the renewed certificate has. Returns the HTTP status; 0:
- * the certificate is not trusted. */
+/* Ask by a host name that only the renewed certificate has. Returns the HTTP status; 0: the
+ * certificate is not trusted. */
 static long ask_by_new_name(const world *w, uint16_t port, const fed_identity *who) {
     char url[100], line[100];
     CURL *curl = fed_curl_new(&w->coordinator.ca, who, port, "/");

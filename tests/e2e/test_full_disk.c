@@ -1,6 +1,5 @@
-/* The disk of the store fills up and is freed again, while a federation trains: `fedserver run` on
- * a small file system, and devices over real TLS. In the end nothing that was acknowledged may be
- * lost or counted twice (D1 to D6 in docs/durability.md). Skipped if the test may not mount a file
+/* The store's disk fills up and is freed again, while devices train over TLS. Nothing acknowledged
+ * may be lost or counted twice (docs/durability.md). Skipped if the test may not mount a file
  * system. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
@@ -24,7 +23,7 @@
 #define MODEL "input 256 | dense 128 | relu | dense 10"
 
 enum { SKIPPED = 77, DEVICES = 8, LIMIT_S = 600, POLL_MS = 5, TOKEN_LIFE_S = 24 * 3600 };
-enum { BETWEEN = 4 }; /* updates that are acknowledged before the disk is filled again */
+enum { BETWEEN = 4 };
 
 /* A round has a power of two of updates, so that every mean is exact in float32. */
 static const char task[] = "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
@@ -41,8 +40,8 @@ typedef struct world {
     unsigned fills, fills_most;
     bool full;
     unsigned ends;
-    bool held;             /* the devices are stopped (SIGSTOP) until the coordinator is ready */
-    unsigned acknowledged; /* acknowledged updates when the disk was last freed */
+    bool held;
+    unsigned acknowledged;
 } world;
 
 static void mount_small(world *w, const char *name, const char *size) {
@@ -89,7 +88,7 @@ static void start_database(world *w) {
     const char *before = getenv("TMPDIR");
     char kept[400] = "";
     snprintf(kept, sizeof kept, "%s", before != NULL ? before : "");
-    assert_int_equal(chmod(w->run.directory, 0711), 0); /* PostgreSQL runs as another user */
+    assert_int_equal(chmod(w->run.directory, 0711), 0);
     mount_small(w, "pg", "96m");
     assert_int_equal(setenv("TMPDIR", w->small, 1), 0);
     fed_postgres_open(w->database);
@@ -183,7 +182,8 @@ static void print_log(const world *w) {
     free(text);
 }
 
-/* The coordinator has ended. It may end only while its disk is full, and with exit status 1. */
+/* Note that the coordinator has ended, which it may do only with exit status 1 while its disk is
+ * full. */
 static void note_coordinator(world *w, int how) {
     w->coordinator.pid = 0;
     if (!w->full || !WIFEXITED(how) || WEXITSTATUS(how) != 1) {
@@ -218,9 +218,8 @@ static void signal_devices(const world *w, int number) {
     }
 }
 
-/* Start the coordinator again. The first time the disk is still full, and the devices are stopped
- * until the coordinator is ready. Then all devices come at once. So one batch has several updates
- * and, between them, reads of devices that are not in memory. */
+/* Start the coordinator again. The first time, the disk is still full, and the stopped devices come
+ * all at once. */
 static void raise_coordinator(world *w) {
     w->held = w->ends++ == 0;
     if (w->held) {
@@ -231,8 +230,7 @@ static void raise_coordinator(world *w) {
     start_coordinator(w);
 }
 
-/* Continue the stopped devices if the coordinator has ended, or has printed a line because its
- * ports are open. */
+/* Continue the stopped devices when the coordinator is ready (has printed a line) or has ended. */
 static void let_go_when_ready(world *w) {
     struct stat file;
     const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;
@@ -266,7 +264,7 @@ static void live(world *w) {
     }
 }
 
-/* If the task ended while the disk was full, the process may end with a failure. */
+/* The coordinator may fail only while the disk is full. */
 static void stop_coordinator(world *w) {
     int how = 0;
     assert_int_equal(kill(w->coordinator.pid, SIGTERM), 0);
@@ -319,7 +317,6 @@ FED_TEST(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql) {
     run_on(true);
 }
 
-/* Can the test mount a file system, for this process and its children only? */
 static bool may_mount(void) {
     char place[300];
     fed_test_tmpdir(place, sizeof place);

@@ -1,6 +1,5 @@
-/* The cost of TLS hellos, which a server must answer before it knows their sender. For every
- * group, signature and cipher suite of GnuTLS a hello is sent to a coordinator's processes, and
- * their CPU time is measured. Then devices train while many hellos arrive. */
+/* Measures the CPU time that a coordinator spends on a TLS hello, for every group, signature and
+ * cipher suite of GnuTLS. Then devices train while many hellos arrive. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <gnutls/crypto.h>
@@ -21,13 +20,13 @@
 #include "fed_curl.h"
 
 enum { DEVICES = 20, FLOATS = 6, HELLO_MOST = 8192, KINDS_MOST = 400 };
-enum { BATCH = 4, BATCHES = 5 }; /* hellos in a batch; the batch with the least time counts */
-enum { RAIN_PER_S = 50, RAIN = 250, OPEN_MOST = 100 }; /* hellos; connections left open */
+enum { BATCH = 4, BATCHES = 5 };
+enum { RAIN_PER_S = 50, RAIN = 250, OPEN_MOST = 100 };
 enum { ROUNDS_LEAST = 5, RAIN_LIMIT_MS = 120 * 1000 };
 enum { HELLO_US = FED_TEST_SIZE(3000, 100 * 1000) };
 
 typedef struct hello {
-    char name[160]; /* what the hello offers, for messages */
+    char name[160];
     uint8_t bytes[HELLO_MOST];
     size_t len;
 } hello;
@@ -35,7 +34,7 @@ typedef struct hello {
 typedef struct world {
     char directory[300], task[400];
     sim_coordinator coordinator;
-    char token[DEVICES + 1][FEDSERVER_TOKEN]; /* the last token is an evaluator's */
+    char token[DEVICES + 1][FEDSERVER_TOKEN];
     fed_identity device[DEVICES];
     hello hellos[KINDS_MOST];
     size_t kinds;
@@ -94,8 +93,8 @@ static int never(gnutls_transport_ptr_t from, unsigned ms) {
     return 0;
 }
 
-/* Record the first message of a GnuTLS client with these priorities. GnuTLS can no longer offer
- * some of the algorithms that it knows; then no hello is added. */
+/* Record the first message of a GnuTLS client with these priorities, unless GnuTLS can't offer
+ * them. */
 static void add_hello(const char *name, const char *priority) {
     gnutls_session_t session;
     gnutls_certificate_credentials_t nobody;
@@ -163,7 +162,7 @@ static uint8_t *put16(uint8_t *at, size_t value) {
     return at + 2;
 }
 
-/* Add a hello for ffdhe8192 whose key share is random bytes, which cost the sender nothing. */
+/* Add a hello for ffdhe8192 with a random key share. */
 static void add_noise(void) {
     enum { SHARE = 1024, GROUP = 0x0104 };
     static const uint8_t fixed[] = {
@@ -180,7 +179,7 @@ static void add_noise(void) {
     x = put16(put16(put16(x, 51), SHARE + 6), SHARE + 4); /* key_share */
     x = put16(put16(x, GROUP), SHARE);
     assert_int_equal(gnutls_rnd(GNUTLS_RND_NONCE, x, SHARE), 0);
-    x[0] &= 0x7F; /* so that the number is below the group's prime */
+    x[0] &= 0x7F; /* below the group's prime */
     x += SHARE;
     const size_t extended = (size_t)(x - extensions);
     const size_t body = 2 + 32 + 1 + sizeof fixed + 2 + extended;
@@ -214,8 +213,7 @@ static int64_t cpu_us(pid_t pid) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Send a ClientHello, and wait until the server answers or ends the connection. By then the server
- * has done its computation. */
+/* Send a ClientHello, and wait until the server answers or ends the connection. */
 static void say(const hello *h, uint16_t port) {
     enum { PATIENCE_MS = 10 * 1000 };
     uint8_t byte;
@@ -228,8 +226,7 @@ static void say(const hello *h, uint16_t port) {
     close(fd);
 }
 
-/* Take the least CPU time of several batches, because other work on the machine adds to the
- * time. */
+/* Return the least CPU time of several batches, because other work on the machine may add to it. */
 static int64_t cost_us(const hello *h, uint16_t port, pid_t pid) {
     int64_t best_us = INT64_MAX;
     for (int k = 0; k < BATCHES && best_us > HELLO_US; k++) {

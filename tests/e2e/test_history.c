@@ -1,11 +1,11 @@
-/* The checker of histories (support/fed_history.h) finds planted faults, and only those. */
+/* The rules for histories (support/fed_history.h) find planted faults, and only those. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_history.h"
 
 enum { DEVICES = 3, ROUNDS = 4 };
 
-/* A sound history: three devices, four rounds. Device 0 gets each acknowledgement twice. */
+/* A correct history. Device 0 gets each acknowledgement twice. */
 static fed_history *sound(void) {
     fed_history *h = fed_history_new();
     for (uint32_t round = 1; round <= ROUNDS; round++) {
@@ -48,11 +48,10 @@ FED_TEST(a_lost_update_is_found) {
     fed_history_acknowledged(h, 1, 999, 2, 5);
     assert_broken(h, "H2", "round 2 counted 3 updates, 4 were acknowledged");
     h = sound();
-    fed_history_acknowledged(h, 1, 999, 5, 5); /* an update of a round that never committed */
+    fed_history_acknowledged(h, 1, 999, 5, 5);
     assert_broken(h, "H2", "all rounds counted 12 updates, 13 were acknowledged");
 }
 
-/* With two coordinators, each log has the rounds that its coordinator committed. */
 FED_TEST(a_round_that_two_coordinators_commit_is_found) {
     fed_history *h = sound();
     fed_history_next_log(h);

@@ -1,5 +1,5 @@
-/* If a worker's network line goes down, the verdict must name it as cut off, and the others must
- * go on. The test makes two network namespaces. It is skipped if it may not make any. */
+/* If a worker's network connection fails, the verdict must name the worker, and the others must go
+ * on. Skipped without network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
 #include <sched.h>
@@ -78,7 +78,6 @@ FED_TEST(one_is_cut_off_and_the_others_go_on) {
                 assert_int_equal(g.code[i], WORKER_GROUP_FINISHED);
             }
         }
-        /* The cut-off worker learned that it was left out, or lost the failure detector. */
         assert_true(g.code[victim] == WORKER_GROUP_LEFT_OUT ||
                     g.code[victim] == WORKER_GROUP_ALONE);
         (void)shell("ip link delete feddc0 2>/dev/null");

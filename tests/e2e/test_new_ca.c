@@ -1,4 +1,4 @@
-/* The coordinator changes its CA while devices keep working, over each transport of this build. */
+/* The coordinator changes its CA while devices work, over each transport of this build. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ typedef struct device {
 typedef struct world {
     char directory[300], server[64], said[4000];
     const char *transport;
-    sim_coordinator coordinator; /* its member ca is the old CA, which devices got */
+    sim_coordinator coordinator;
     fed_pem new_ca;
     char token[TOKENS][FEDSERVER_TOKEN];
     int tokens_used;
@@ -82,7 +82,7 @@ static void assert_cert(world *w, const char *words, bool works, const char *say
     }
 }
 
-/* Returns the HTTP status of a check-in; 0: one side did not trust the other's certificate. */
+/* Return the HTTP status of a check-in; 0: a certificate was not trusted. */
 static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     CURL *curl = fed_curl_new(ca, who, port, "/v1/checkin");
     fed_reply r = fed_curl_ask(curl);
@@ -92,8 +92,7 @@ static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     return status;
 }
 
-/* Send SIGHUP, which lets the coordinator read its certificates again. Wait until the coordinator
- * refuses this client. */
+/* Let the coordinator read its certificates again, and wait until it refuses this client. */
 static void hang_up_until_refused(const world *w, const fed_pem *ca, const fed_identity *who,
                                   uint16_t port) {
     assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);
@@ -145,7 +144,7 @@ static void change_over(world *w) {
 static void another_ca_over(world *w) {
     const uint16_t front = w->coordinator.front_port, devices = w->coordinator.devices_port;
     const fed_pem *old_ca = &w->coordinator.ca;
-    fed_identity never; /* presents certificate and CAs, as old releases do */
+    fed_identity never; /* a device that never changes to the new CA */
     fed_error err = {0};
     device late;
     device_enrol(w, &w->awake, old_ca);
@@ -159,8 +158,6 @@ static void another_ca_over(world *w) {
     assert_cert(w, "drop-old-ca", false, "3 of 3 devices");
     change_over(w);
     read_new_ca(w);
-    /* The new CA has now signed the server's certificate. Devices that have changed over keep
-     * working, also after a restart. */
     assert_cert(w, "drop-old-ca --force", false, "fedserver cert renew");
     assert_cert(w, "renew --force", true, "server.pem is of the new one");
     hang_up_until_refused(w, old_ca, NULL, front);

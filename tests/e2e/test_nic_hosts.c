@@ -1,5 +1,5 @@
-/* Connections of real kernels, marked and unmarked ones, between two hosts with fednic. Skipped if
- * the test may not make network namespaces. */
+/* Marked and unmarked connections of real kernels, between two hosts with fednic. Skipped without
+ * network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: setns */
 #include <arpa/inet.h>
@@ -72,10 +72,9 @@ static uint64_t coded_frames(unsigned host, const char *side) {
 typedef struct wanted {
     int family;
     bool marked;
-    bool unmarked_answer; /* the listener's packets are not marked */
+    bool unmarked_answer;
 } wanted;
 
-/* The bytes that host 2 has received, in memory that both processes share. */
 typedef struct board {
     _Atomic uint64_t received;
     _Atomic bool listens, failed;
@@ -113,7 +112,7 @@ static int socket_of(const wanted *w, int type) {
     return fd;
 }
 
-/* Host 2, which is a process of its own: accept one connection, and store the received bytes. */
+/* Act as host 2, in a process of its own: accept one connection, and store the received bytes. */
 static void receive(const wanted *w, board *b) {
     struct sockaddr_storage at;
     (void)alarm(2 * LIMIT_S);
@@ -266,7 +265,7 @@ static void the_answer_need_not_be_marked(void **state) {
     }
 }
 
-/* With --bypass the NIC gets only the SYN of an unmarked connection. */
+/* With --bypass, of an unmarked connection the NIC gets only the SYN. */
 static void the_kernel_forwards_unmarked_frames(void **state) {
     (void)state;
     static const char sent[] = "fednic_frames_total{tun=\"nic0\",side=\"sent\"}";
@@ -293,8 +292,7 @@ static int tap_socket(void) {
     return fd;
 }
 
-/* Wait until a frame of the test's own protocol (EtherType 0x88b5) arrives. The frame must have
- * this VLAN tag. */
+/* Wait for a frame of EtherType 0x88b5, which must have this VLAN tag. */
 static void await_tag(int fd, uint16_t wanted_tag) {
     for (int k = 0; k < 1000; k++) {
         uint8_t frame[100];
@@ -455,7 +453,7 @@ static int all_groups(void) {
     return failed + cmocka_run_group_tests(bypassed, two_hosts_bypassed, NULL);
 }
 
-/* A child process runs the tests, so that the network namespaces are always removed. */
+/* A child process runs the tests, so that the parent can always remove the namespaces. */
 int main(void) {
     int how = 0;
     if (geteuid() != 0 || access("/dev/net/tun", R_OK | W_OK) != 0 ||

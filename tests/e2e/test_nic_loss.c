@@ -1,5 +1,5 @@
-/* Two hosts with offload NICs, and a line that loses, repeats and damages frames. Data on
- * connections of real kernels must arrive complete. Skipped without network namespaces. */
+/* Two hosts with offload NICs, and a line that loses, repeats and damages frames. The data must
+ * arrive complete. Skipped without network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -34,9 +34,7 @@ static void say(const char *what, const nic_tally *t) {
                   (unsigned long long)t->raw, (unsigned long long)t->mixed);
 }
 
-/* Most floats must have been rounded. A segment's border splits at most one float. A segment that
- * is sent again may have another border, which splits a second float. Split floats are not, or
- * only partly, rounded. */
+/* Most floats must have been rounded. A float that a segment's border splits may not be. */
 static void assert_compressed(const char *what, const nic_tally *t) {
     say(what, t);
     assert_true(t->raw + t->mixed < all_of(t) / 50);
@@ -65,8 +63,8 @@ static void a_good_line_rounds_each_float(void **state) {
     assert_true(bytes < 10 * MB);
 }
 
-/* Compressed segments must not have a partial checksum. Linux would accept such a segment
- * unchecked if it reached the host without passing the other NIC. */
+/* Compressed segments must have complete checksums, because Linux would accept a partial checksum
+ * unchecked. */
 static void compressed_segments_have_their_whole_checksum(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -84,7 +82,7 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
             uint8_t tos = p.family == 4 ? ip[1] : (uint8_t)(ip[0] << 4 | ip[1] >> 4);
             if (p.tcp && (tos & 0xfc) == 0x2c) {
                 assert_int_equal(f.offload.flags, 0);
-                assert_false(bad_frame_whole(&f, &p)); /* for plain TCP the checksum is wrong */
+                assert_false(bad_frame_whole(&f, &p));
                 compressed++;
             }
         }
@@ -140,7 +138,6 @@ static void turn_dscp_off(nic_world *w) {
     atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
 }
 
-/* Make the line change the DSCP of plain segments to that of compressed ones. */
 static void turn_dscp_into_the_nics(nic_world *w) {
     atomic_store(&w->rates.tos, 0x2c);
     atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
@@ -163,7 +160,7 @@ static void routers_may_change_the_dscp(void **state) {
         nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, STALL_MS, changes[k]);
         assert_compressed("DSCP changed midway", &t);
         t = nic_streams_run(w, "DSCP changed", plans, MANY, STALL_MS, NULL);
-        say("DSCP changed", &t); /* the SYN is changed, too, so NICs may see it as unmarked */
+        say("DSCP changed", &t);
         nic_world_calm(w);
     }
 }
@@ -223,7 +220,7 @@ static void kernels_may_be_set_otherwise(void **state) {
         set_chances(w, (const unsigned[BAD_KINDS]){[BAD_DROP] = 2000, [BAD_CONGEST] = 5000});
         atomic_store(&w->rates.packets, k % 2 != 0);
         run(w, settings[k], plans);
-        run(w, settings[k], plans); /* with Fast Open the second run has a cookie */
+        run(w, settings[k], plans); /* Fast Open needs the cookie of an earlier connection */
         nic_world_calm(w);
         (void)snprintf(command, sizeof command, "sysctl -qw %s", back[k]);
         both(w, command);
@@ -256,7 +253,7 @@ static void segments_may_have_any_size(void **state) {
     nic_world_calm(w);
 }
 
-/* A large offloaded segment becomes hundreds of packets, more than the NIC's queue holds. */
+/* A large offloaded segment becomes more packets than the NIC's queue holds. */
 static void tiny_segments_overrun_no_queue(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -312,7 +309,7 @@ static void restart(nic_world *w) {
     nic_world_restart_nic(w, 1);
 }
 
-/* The line clears the DSCP, so the new NIC can't recognize compressed segments by their DSCP. */
+/* The line clears the DSCP, so the new NIC can't recognize compressed segments. */
 static void kill_and_bleach(nic_world *w) {
     turn_dscp_off(w);
     nic_world_kill_nic(w, 0);

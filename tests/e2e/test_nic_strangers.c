@@ -1,5 +1,5 @@
-/* Attackers on the line between two hosts with offload NICs. Whatever they send, the data must
- * stay right, and the NICs must keep running. Skipped without network namespaces. */
+/* Attackers on the line between two hosts with offload NICs. The data must stay right, and the NICs
+ * must run on. Skipped without network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <sys/uio.h>
@@ -13,22 +13,21 @@ enum {
     STALL_MS = 30000,
     MANY = 8,
     BYTES = 4 << 20,
-    COPY = 1400, /* most bytes that a forged frame copies of a real one */
+    COPY = 1400,
     FAR = 0x40000000,
     TWIST = 253 - 6
 };
 
-/* An attacker, which listens to frames of both hosts and sends forged ones that resemble them. */
+/* An attacker, who sends forged frames that resemble those heard. */
 typedef struct stranger {
     int ends[NIC_HOSTS];
     atomic_bool stop;
     fed_rng rng;
-    uint64_t heard, sent, refused; /* refused: frames that Linux does not send */
+    uint64_t heard, sent, refused; /* refused: frames that Linux did not send */
     uint8_t room[BAD_FRAME];
 } stranger;
 
-/* Attackers begin when all connections are open. By TCP's rules a forged SYN could end a
- * connection that is not open yet. */
+/* Set when all connections are open, because a forged SYN may end one that is not open yet. */
 static atomic_bool meddling;
 
 static void begin_to_meddle(nic_world *w) {
@@ -45,8 +44,7 @@ static void put16(uint8_t *p, uint32_t v) {
     p[1] = (uint8_t)v;
 }
 
-/* Give the segment a right checksum or, if `twisted` is true, the checksum of a compressed
- * segment. */
+/* Give the segment a valid checksum, or if `twisted` that of a compressed segment. */
 static void seal(bad_frame *f, const bad_parts *p, bool twisted) {
     bad_frame_set_tos(f, p, 3, twisted ? 0x2c : 0x28);
     put16(f->data + p->transport + 16, bad_frame_pseudo(f, p) + (twisted ? TWIST : 0u));
@@ -57,7 +55,7 @@ static void seal(bad_frame *f, const bad_parts *p, bool twisted) {
     bad_frame_complete(f);
 }
 
-/* A valid segment with forged data, whose sequence number is outside of the receiver's window. */
+/* A valid segment with forged data and a sequence number outside of the receiver's window. */
 static void out_of_window(stranger *s, bad_frame *f, const bad_parts *p) {
     f->data[p->transport + 4] ^= FAR >> 24;
     for (size_t k = p->payload; k < p->end; k++) {
@@ -71,7 +69,6 @@ static void out_of_window(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, below(s, 2) != 0);
 }
 
-/* A segment that is marked as compressed, but whose bytes are not in the NICs' format. */
 static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     if (p->payload + 4 <= p->end) {
         uint32_t kind = below(s, 4);
@@ -82,7 +79,6 @@ static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, true);
 }
 
-/* A forged SYN for an open connection, with the NICs' TCP option or another one. */
 static void another_syn(stranger *s, bad_frame *f, const bad_parts *p) {
     uint8_t *tcp = f->data + p->transport;
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
@@ -115,12 +111,11 @@ static void wrong_lengths(stranger *s, bad_frame *f, const bad_parts *p) {
         break;
     default:
         ip[6] = (uint8_t)below(s, 256);
-        break; /* IPv6: forge another next header */
+        break;
     }
     bad_frame_set_tos(f, p, 0xff, 0);
 }
 
-/* IP fragments of marked packets, which overlap, end in the header, or come alone. */
 static void fragment(stranger *s, bad_frame *f, const bad_parts *p) {
     uint8_t *ip = f->data + p->ip;
     f->data[p->transport + 4] ^= FAR >> 24;
@@ -184,7 +179,6 @@ static void imitate(stranger *s, bad_frame *f) {
     }
 }
 
-/* Exchange source and destination, as if the far host had sent the frame. */
 static void turn_round(bad_frame *f, const bad_parts *p) {
     uint8_t swap[16];
     const size_t at[][2] = {
@@ -198,8 +192,7 @@ static void turn_round(bad_frame *f, const bad_parts *p) {
     }
 }
 
-/* Read the next frame that a host sends. Of a long frame only COPY bytes are kept, as a valid frame
- * of that length. Returns false if no frame has arrived. */
+/* Read a host's next frame, cut to COPY bytes. Returns false if no frame has arrived. */
 static bool hear(stranger *s, int end, bad_frame *f) {
     f->data = s->room;
     if (!bad_line_read(s->ends[end], f) || f->len <= 14) {

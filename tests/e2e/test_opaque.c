@@ -1,5 +1,5 @@
-/* Models without layers, of which a coordinator knows only the tensors. Devices train them with a
- * trainer of their own, over TLS. A device with libfedtrain must decline such a task. */
+/* Models without layers: the coordinator knows their tensors only. Devices use a trainer of their
+ * own. A device with libfedtrain must decline such a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -12,8 +12,7 @@
 
 enum { DEVICES = 3, VALUES = 526, TRAINED = 520, STEPS = 20000 };
 
-/* Each training moves the values by this share of their way to the target. The mean of the shares
- * is 0.5, the median 0.375. */
+/* Each training moves the values by this share of the distance to a target. */
 static const float shares[DEVICES] = {0.25F, 0.875F, 0.375F};
 
 static const char MODEL[] = "tensors conv1.weight 20x1x5x5 | conv1.bias 20 | "
@@ -23,7 +22,7 @@ typedef struct device {
     fedclient_platform platform;
     fedclient_transport transport;
     fedclient *client;
-    float share; /* of the way to the target, per training */
+    float share;
     uint32_t rounds;
 } device;
 
@@ -112,7 +111,7 @@ static void write_first(const world *w) {
     fed_arch_free(&arch);
 }
 
-/* Add a task. `settings` has the task's keys other than model and initial. */
+/* Add a task. settings: the JSON keys other than model and initial. */
 static fed_status add_task(const world *w, const char *model, const char *settings,
                            fed_error *err) {
     char path[320], json[600];
@@ -128,8 +127,8 @@ static fed_status add_task(const world *w, const char *model, const char *settin
     return status;
 }
 
-/* The devices take turns until all of them have learned that the task has ended. If `restarts` is
- * true, the coordinator restarts after the first update of each round. */
+/* Let the devices take turns until the task has ended. restarts: restart the coordinator in each
+ * round. */
 static void run_to_the_end(world *w, bool restarts) {
     int finished = 0;
     fed_error err = {0};
@@ -192,8 +191,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* The server's part of a round for one value of the model: u is the mean of the devices' changes,
- * state the strategy's state for this value. Returns the new value. */
+/* The strategy for one value of the model. u: the mean change; state: the strategy's state for the
+ * value. Returns the new value. */
 typedef double (*server_step)(double value, double u, double state[2]);
 
 static double by_mean(double value, double u, double state[2]) {
@@ -215,7 +214,7 @@ static double by_adam(double value, double u, double state[2]) {
 
 static const struct strategy {
     const char *spec;
-    double taken; /* u as a share of the way to the target */
+    double taken;
     server_step step;
 } strategies[] = {{"fedavg", 0.5, by_mean},
                   {"fedavgm:m=0.5", 0.5, by_momentum},
@@ -278,7 +277,7 @@ static void coarse_updates_and_deltas_reach_the_target(void **state) {
     const double before = distance(values);
     for (int k = 0; k < DEVICES; k++) {
         open_device(w, k, train);
-        w->devices[k].share /= 4; /* small steps, for codecs that need many rounds */
+        w->devices[k].share /= 4;
     }
     for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
         char settings[300];
@@ -338,7 +337,6 @@ static void who_needs_layers_declines_with_a_sentence(void **state) {
     assert_int_equal(declines, 1);
 }
 
-/* Overwrite value 3 of conv1.bias by a NaN. The values are at the end of the file. */
 static void spoil_first(const world *w) {
     static const uint8_t nan[4] = {0, 0, 0xc0, 0x7f};
     char path[320];

@@ -1,6 +1,6 @@
-/* Each program that writes an output is run with an output that is a link, a pipe or a full device.
- * A link's target is written, and a special file is not replaced by a plain file. Other tests run
- * programs whose messages nobody reads. */
+/* Each program that writes a file writes to a link, a pipe or a full device. A link's target is
+ * written, and a special file is not replaced by a plain file. Other tests run programs whose
+ * messages nobody reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* mknod */
 #include "fed_cases.h"
@@ -17,9 +17,9 @@
 #include "fed_operator.h"
 #include "fedserver/operator.h"
 
-static char out[8192]; /* what the last program printed */
+static char out[8192];
 
-/* A program with its words; "@" stands for the output's name. */
+/* A program and its arguments; "@" stands for the output's name. */
 typedef struct writer {
     const char *program, *words;
     bool once;
@@ -142,11 +142,11 @@ FED_TEST(an_output_that_is_a_pipe_is_written) {
 
 FED_TEST(a_full_device_stays_a_device) {
     if (geteuid() != 0 || mknod(in_dir("full.safetensors"), S_IFCHR | 0600, makedev(1, 7)) != 0) {
-        skip(); /* only root makes devices */
+        skip();
     }
     const int fd = open(in_dir("full.safetensors"), O_WRONLY | O_CLOEXEC);
     if (fd < 0) {
-        skip(); /* this file system is mounted without devices */
+        skip();
     }
     close(fd);
     for (size_t k = 0; k < WRITERS; k++) {
@@ -159,7 +159,6 @@ FED_TEST(a_full_device_stays_a_device) {
     }
 }
 
-/* Start a program whose messages nobody reads. */
 static pid_t start_unheard(const char *program, const char *words) {
     char command[1024];
     int ends[2];

@@ -1,5 +1,5 @@
-/* A coordinator is restored from an older backup. Devices that have newer versions than the backup
- * must go on by themselves (D5 and D6 in docs/durability.md). */
+/* A coordinator is restored from a backup. Devices with newer versions than those in the backup
+ * must go on (D5 and D6 of docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 
@@ -12,14 +12,14 @@
 
 enum { DEVICES = 2, TURNS = 300 };
 
-/* An update of this task has 100 KB, so the coordinator keeps it in its segment file. */
+/* An update of this task has 100 KB and is kept in a segment file. */
 static const char task_json[] = "{\"model\": \"input 784 | dense 32 | dense 10\","
                                 " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
                                 " \"rounds\": 6, \"cohort\": 2, \"goal\": 2, \"deadline_s\": 100}";
 
 typedef struct device {
     fedclient_platform platform;
-    fedclient_transport line, transport; /* transport: sends over line, or breaks uploads */
+    fedclient_transport line, transport; /* transport: sends over line, or fails to send updates */
     fedclient *client;
     bool breaks;
     float step;
@@ -200,7 +200,7 @@ FED_TEST_WITH(devices_ahead_of_an_older_backup_heal_and_finish_the_task, world *
     round_trip(w, 4);
     step_until(&w->devices[0], FEDCLIENT_COUNTED);
     w->devices[1].breaks = true;
-    step_until(&w->devices[1], FEDCLIENT_RETRY); /* holds a lease and a message of round 5 */
+    step_until(&w->devices[1], FEDCLIENT_RETRY);
     w->devices[1].breaks = false;
     restore(w);
     step_until(&w->devices[1], FEDCLIENT_REFUSED);

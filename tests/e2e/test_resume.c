@@ -1,9 +1,8 @@
 /* A large model is sent over a line that breaks again and again, while coordinator and device are
- * killed. It must arrive, and hardly a byte may be sent twice.
+ * killed. The model must arrive, with few bytes sent twice.
  *
- * In the test suite the model has 20 MB, and the line breaks each 1 MB. FED_RESUME_MB and
- * FED_RESUME_BREAK_MB set other numbers; docs/results/broken-connections.md has results for 100 and
- * 5. FED_RESUME_TRANSPORT names another transport than the first one of the build. */
+ * In the environment, FED_RESUME_MB sets the size of the model, FED_RESUME_BREAK_MB the bytes after
+ * which the line breaks, and FED_RESUME_TRANSPORT the transport. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
 #include "fed_cases.h"
@@ -24,16 +23,13 @@
 #include "fedserver/server.h"
 #include "fedserver/versions/old_versions.h"
 
-enum {
-    MB = 1000000,
-    TRANSFERS = 3
-}; /* the transfers: the model as a patch, its update as float32, the new model as a patch */
+enum { MB = 1000000, TRANSFERS = 3 };
 
 typedef struct world {
     char directory[256], coordinator[300], device[300];
     char *ca;
     uint16_t ports[2];
-    cut_lines lines; /* a proxy at 127.0.0.2; the coordinator is at 127.0.0.1 */
+    cut_lines lines; /* proxies at 127.0.0.2; the coordinator is at 127.0.0.1 */
     cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
     unsigned coordinator_kills, device_kills;
@@ -93,8 +89,7 @@ static int device_main(const world *w) {
     if (status == FED_OK) {
         status = run_device(w, client, &err);
     }
-    if (status != FED_OK &&
-        status != FED_ENET) { /* FED_ENET: enrolment could not reach the coordinator */
+    if (status != FED_OK && status != FED_ENET) {
         fprintf(stderr, "the test's device ended with an error: %s\n", err.text);
     }
     return status == FED_OK ? 0 : 1;
@@ -228,7 +223,7 @@ static uint64_t patch_bytes(const float *from, const float *to, size_t n) {
     return bytes;
 }
 
-/* Returns the least number of bytes that had to be sent. Ends the coordinator. */
+/* Return the least number of bytes that had to be sent. Ends the coordinator. */
 static uint64_t content_of(world *w) {
     fed_error err = {0};
     fedserver *server = NULL;

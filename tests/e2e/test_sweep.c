@@ -1,6 +1,5 @@
-/* The crash sweep. In each run, one process of a small federation dies, or its disk fails, at one
- * of its calls that change a file. The runs go through all processes, calls and kinds of fault. D1
- * to D6 in docs/durability.md must hold in each run.
+/* The crash sweep: in each run, one process of a small federation dies, or its disk fails, at one
+ * of the calls that change a file. D1 to D6 of docs/durability.md must hold.
  *
  *     e2e.test_sweep          at every k-th call, for a bounded time; ctest runs this
  *     e2e.test_sweep whole    at every call, and many storms; a pattern may follow that
@@ -19,36 +18,32 @@
 
 #define MODEL "input 8 | dense 3"
 
-/* Two of three devices are enough for a round. One device is always late: its update is refused,
- * and its values are sent with its next update. Every sum is exact, so each version can be computed
- * plainly. */
+/* One of three devices is always late: its update is refused, and its values are sent with its next
+ * update. Every sum is exact in float32. */
 static const char late_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* late_task with phases, which layouts 6 to 8 of the database kept in a separate table. */
 static const char phases_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"deadline_s\": 60, \"small_tensor\": 0, \"learning_rate\": 0.1,"
     " \"phases\": [{ \"round\": 2, \"batch\": 3 }, { \"round\": 3, \"learning_rate\": 0.3 }] }";
 
-/* All three updates count in every round. So each run must end with the same bits as the run
- * without a fault, although codecs are lossy both ways. */
+/* All three updates count in every round, so each run must end with the same bits. */
 static const char lossy_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* Updates of this task have more than 64 KB, and are kept in a segment file. */
+/* Updates of this task are kept in a segment file. */
 #define LARGE_MODEL "input 128 | dense 136"
 static const char large_task[] =
     "{ \"model\": \"" LARGE_MODEL "\", \"initial\": \"zeros.safetensors\","
     " \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 3,"
     " \"goal\": 2, \"minimum\": 2, \"deadline_s\": 60 }";
 
-/* Two strategies: fedadam has a state, and median needs all updates of a round at the same time. */
 static const char adam_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
@@ -58,8 +53,6 @@ static const char median_task[] =
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"strategy\": \"median\", \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* An asynchronous task. An update counts in the round that is open when the update comes, with a
- * weight that depends on its staleness. */
 static const char stale_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
@@ -77,8 +70,8 @@ enum { FEWER = FED_TEST_SIZE(1, 5), DRAWS_MOST = 20 };
 typedef struct tally {
     const char *name;
     unsigned runs, points, kills, counted, lost, twice, broken;
-    unsigned histories; /* runs in which the checker of histories found a fault */
-    uint64_t digest;    /* of the model that every run must end with; 0: not checked */
+    unsigned histories;
+    uint64_t digest; /* digest of each run's last model; 0: not checked */
     bool quiet;
 } tally;
 
@@ -126,7 +119,6 @@ static void add_tally(tally *all, const tally *part) {
     all->histories += part->histories;
 }
 
-/** Start a process that does every step-th run of the list, beginning with run `first`. */
 static pid_t start_worker(const federation_setup *setup, const fault_list *list, size_t first,
                           size_t step, tally *t) {
     fflush(NULL);
@@ -136,7 +128,7 @@ static pid_t start_worker(const federation_setup *setup, const fault_list *list,
         return pid;
     }
     fed_test_die_with_parent();
-    setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failed assertion aborts this process */
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
     for (size_t k = first; k < list->count; k += step) {
         (void)try(setup, &list->at[k], t);
     }
@@ -173,8 +165,7 @@ static void print(const tally *t) {
     fflush(stdout);
 }
 
-/** Try one kind of fault at every stride-th call of every process, and also after the last call if
- * the setup has an operator's command. */
+/** Try one kind of fault at every stride-th call of each process. */
 static void sweep(const federation_setup *setup, const federation_result *calm, fault_kind kind,
                   unsigned stride, tally *t) {
     fault_list list = {0};
@@ -193,8 +184,8 @@ static void sweep(const federation_setup *setup, const federation_result *calm, 
     try_all(setup, &list, t);
 }
 
-/** Do a run without a fault. The devices' random keys decide how long each device waits. With some
- * keys no update comes late although one should. Then try other keys. */
+/** Do a run without a fault. Random keys decide how long devices wait. If no update is late that
+ * should be, try other keys. */
 static void run_calm(federation_setup *setup, federation_result *calm) {
     const federation_fault none = {0};
     bool late = false;
@@ -230,7 +221,7 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
 
 #define THREE(text, net) .task = (text), .model = (net), .devices = 3, .enrolled = true
 
-/* Each entry is a test, or, if `test` is NULL, a further part of the test of the entry before. */
+/* An entry whose `test` is NULL belongs to the test above. */
 static const struct sweep_case {
     const char *test;
     const char *name;
@@ -253,7 +244,6 @@ static const struct sweep_case {
      {THREE(large_task, LARGE_MODEL), .one_is_late = true},
      61,
      false},
-    /* Rounds close in a thread, and versions' bytes are in files, so that faults hit each step. */
     {"nothing is lost where a round closes in a thread",
      "apart late",
      {THREE(late_task, MODEL), .one_is_late = true, .apart = true},
@@ -379,7 +369,7 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
     assert_true(t.broken > 0 && t.histories > 0);
 }
 
-/** Let a disk lose synced data at a power cut. The sweep must find the loss. */
+/** With a disk that loses synced data, the sweep must find a loss. */
 static void find_lie(fault_lie lie, unsigned who, bool apart) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .apart = apart};
     federation_prepare(&setup);
@@ -423,8 +413,7 @@ int main(int argc, char **argv) {
         cmocka_set_test_filter(argv[2]);
     }
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm",
-               1); /* power cuts are simulated, so a memory file system is enough */
+        setenv("TMPDIR", "/dev/shm", 1); /* power cuts are simulated, so memory is enough */
     }
     struct CMUnitTest tests[CASES + 6] = {
         fed_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),

@@ -1,6 +1,5 @@
 /* Coordinators with one PostgreSQL store take over from each other in the middle of rounds, and the
- * database fails over to its standby. The model must have the same bits as in a calm run. Nothing
- * acknowledged may be lost, and a former leader must not write any more. */
+ * database fails over. The model must have the same bits as in a run without such changes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -19,11 +18,11 @@ static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \
                            " \"cohort\": 4, \"goal\": 4, \"deadline_s\": 10}";
 
 typedef enum change {
-    STAYS,      /* the lead does not change */
-    LETS_GO,    /* the leader ends, and gives up its lead */
-    CUT_OFF,    /* the leader fails to renew its lead, and notices it later */
-    UNSTORED,   /* the leader ends in a batch with a counted update, before it is stored */
-    FAILS_OVER, /* the database dies in the middle of a batch, and its standby takes its place */
+    STAYS,
+    LETS_GO,    /* the leader ends in order */
+    CUT_OFF,    /* the leader's time expires */
+    UNSTORED,   /* the leader ends before a counted update is stored */
+    FAILS_OVER, /* the database is replaced by its standby */
 } change;
 
 static void noise(float *x, uint32_t round, uint32_t who) {
@@ -43,7 +42,8 @@ static fedserver *open_second(const coordinator *c, const char *address) {
     return second;
 }
 
-/* Run empty batches until this coordinator leads. If `cut` is true, let the present lead expire. */
+/* Run empty batches until this coordinator is the leader. cut: let the present leader's time
+ * expire. */
 static void let_lead(fedserver *server, bool cut) {
     static const char overdue[] = "UPDATE fedserver.leader SET until = '-infinity'";
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
@@ -91,8 +91,6 @@ static void expect_outdone(fedserver *server) {
     assert_true(fedserver_begin(server, &err) == FED_ESTATE);
 }
 
-/* The primary and the standby of a run with failovers; other runs use the shared server. At each
- * failover the standby becomes the primary, and gets a new standby. */
 static fed_postgres pair[2];
 
 static void open_pair(void) {
@@ -122,7 +120,6 @@ static void fail_over(void) {
     fed_postgres_standby(&pair[0], &pair[1]);
 }
 
-/* End a leader that has lost its database. Its memory may be ahead of the store. */
 static void end_without_database(fedserver *leader) {
     fed_error err = {0};
     assert_fed_status(fedserver_commit(leader, &err), FED_EIO);
@@ -164,7 +161,7 @@ typedef struct run {
     fed_history *history;
 } run;
 
-/* Send a device's update, and note in the history whether it was counted. Returns its digest. */
+/* Send a device's update, which must count. Returns the update's digest. */
 static uint64_t send(run *r, const fed_assignment *work, uint32_t who) {
     float x[PARAMETERS];
     noise(x, work->round, who);
@@ -291,7 +288,7 @@ int main(void) {
         fed_unit_test(a_store_in_files_can_not_be_shared),
     };
     if (!fed_postgres_is_there()) {
-        return 77; /* ctest: skipped */
+        return 77;
     }
     (void)setenv("FED_TEST_STORE", "postgres", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

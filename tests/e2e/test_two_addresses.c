@@ -1,5 +1,5 @@
-/* A coordinator has two addresses. The one that the device uses fails for ever in the middle of a
- * transfer. The device must continue at the other address, without starting again. */
+/* A coordinator has two addresses. One of them fails for ever in the middle of a transfer, and the
+ * device must continue at the other one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
 #include "fed_cases.h"
@@ -23,7 +23,7 @@ typedef struct world {
     char token[FEDSERVER_TOKEN];
     char *ca;
     uint16_t ports[2];
-    cut_lines lines; /* a proxy at 127.0.0.2; the coordinator is at 127.0.0.1 */
+    cut_lines lines; /* proxies at 127.0.0.2; the coordinator is at 127.0.0.1 */
     cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
 } world;
@@ -91,7 +91,7 @@ static void start_coordinator(world *w) {
               front, "--devices-port", devices, "--quiet", (char *)NULL);
         _exit(127);
     }
-    while (len == 0) { /* the coordinator prints a line once both ports are open */
+    while (len == 0) {
         free(text);
         text = NULL;
         fed_sleep_ms(10);
@@ -160,8 +160,8 @@ static void read_traffic(const world *w, uint64_t *sent, uint64_t *received) {
     free(told);
 }
 
-/* Run the task. The first address fails after `up` bytes sent or `down` bytes received. *sent and
- * *received get the numbers of all bytes of the device. */
+/* Run the task. The first address fails after `up` bytes sent or `down` bytes received. *sent,
+ * *received: all bytes of the device. */
 static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) {
     static world w;
     bool there = true, done = false;
@@ -186,7 +186,8 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
 FED_TEST(a_download_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(UINT64_MAX, 5 * MB, &sent, &received);
-    /* Both models are patches of less than 7 MB. Bytes that arrived are not fetched again. */
+    /* Each of the two models is a patch of less than 7 MB, and what has arrived is not fetched
+     * again. */
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
     assert_true(received < 18 * (uint64_t)MB);
 }

@@ -1,5 +1,5 @@
-/* Each command by each user whom docs/operate.md and deploy/systemd name, with models below and
- * above 262,144 values, whatever their umask is. Needs root, to become these users. */
+/* Runs each command as each user whom docs/operate.md and deploy/systemd name, with small and large
+ * models and several umasks. It needs root to become these users. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* setgroups */
 #include "fed_cases.h"
@@ -20,7 +20,6 @@
 
 enum { PATIENCE_MS = 300000, POLL_MS = 20 };
 
-/* Numbers that no account of the machine has. */
 typedef enum user { ROOT = 0, FED = 61001, FRONT = 61002, PERSON = 61003 } user;
 enum { FED_GROUP = 61000 };
 
@@ -30,7 +29,7 @@ static const char *name_of(user who) {
 
 typedef struct world {
     char parent[256], directory[300];
-    int program; /* open file of the program, because the users may have no access to its folder */
+    int program; /* file descriptor */
     pid_t rounds, front;
     uint16_t front_port, devices_port;
     fed_pem ca;
@@ -76,7 +75,7 @@ static pid_t begin(const world *w, user who, mode_t mask, const char *line, int 
     return pid;
 }
 
-/* Run "fedserver LINE --dir DIR" as the user. Returns the exit status. */
+/* Run "fedserver LINE --dir DIR" as this user. Returns the exit status. */
 static int run(world *w, user who, mode_t mask, const char *format, ...) FED_PRINTF(4, 5);
 static int run(world *w, user who, mode_t mask, const char *format, ...) {
     char line[1024], whole[1500];
@@ -129,7 +128,7 @@ static void open_world(world *w, const user *users, size_t count) {
     assert_int_equal(chmod(w->parent, 0755), 0);
     snprintf(w->directory, sizeof w->directory, "%s/coordinator", w->parent);
     put_task(w, "small.json", "input 2 | dense 2");
-    put_task(w, "large.json", "input 784 | dense 336"); /* 263,760 values */
+    put_task(w, "large.json", "input 784 | dense 336");
     for (size_t k = 0; k < count; k++) {
         assert_int_equal(mkdir(outputs(w, users[k]), 0700), 0);
         assert_int_equal(chown(outputs(w, users[k]), (uid_t)users[k], (gid_t)-1), 0);
@@ -166,7 +165,6 @@ static void close_world(world *w) {
     fed_test_rmdir(w->parent);
 }
 
-/* Fail with the service's log if the service has ended. */
 static void must_live(const world *w, pid_t pid) {
     char path[320];
     uint8_t *log = NULL;
@@ -179,7 +177,6 @@ static void must_live(const world *w, pid_t pid) {
     }
 }
 
-/* Ask the front until it answers with 200. The question also wakes the process of the rounds. */
 static void ask_status(const world *w) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     for (long status = 0; status != 200;) {
@@ -195,7 +192,7 @@ static void ask_status(const world *w) {
     }
 }
 
-/* A core file would hold the keys. */
+/* Core files must be off, because they would contain keys. */
 static void writes_no_core(pid_t pid) {
     char path[64], line[200];
     unsigned long most = 1;
@@ -278,7 +275,7 @@ static void download(const world *w, unsigned task) {
     fed_curl_expect(w->browser, 200, "");
 }
 
-/* Queue a task as users[k]. Every user exports the model, and the next user pauses and resumes the
+/* Queue a task as users[k]. Every user exports the model. The next user pauses and resumes the
  * task. */
 static void use_task(world *w, const user *users, size_t count, size_t k, mode_t mask,
                      const char *file, unsigned task) {
@@ -305,8 +302,7 @@ static void use_commands(world *w, user who, mode_t mask) {
     }
 }
 
-/* Run the commands that need the CA's key. The backup is a complete coordinator that belongs to the
- * user. */
+/* Run the commands that need the CA's key. The backup belongs to the user. */
 static void use_key(world *w, user who, mode_t mask) {
     MUST(w, who, mask, "cert show");
     char copy[400], kept[300];
@@ -334,8 +330,7 @@ static void nothing_is_roots(const world *w) {
 static const mode_t masks[] = {0077, 022};
 enum { MASKS = sizeof masks / sizeof masks[0] };
 
-/* Try all users, commands, sizes of models and umasks. The first `keepers` of the users may read
- * the CA's key. */
+/* Try all users and umasks. Only the first `keepers` users may read the CA's key. */
 static void walk(world *w, const user *users, size_t count, size_t keepers, user rounds,
                  user front) {
     unsigned task = 0;
@@ -359,11 +354,10 @@ static void walk(world *w, const user *users, size_t count, size_t keepers, user
         }
         nothing_is_roots(w);
     }
-    start(w, rounds, front); /* the services must also start after all users' commands */
+    start(w, rounds, front);
     ask_status(w);
 }
 
-/* Set owners and modes with the function of the script fedserver-init. */
 static void set_owners(const world *w) {
     char command[1200];
     snprintf(command, sizeof command,
@@ -384,7 +378,7 @@ FED_TEST(the_services_and_their_users) {
     walk(&w, users, 3, 2, FED, FRONT);
     char copy[400];
     snprintf(copy, sizeof copy, "%s/copy", outputs(&w, FED));
-    assert_int_equal(run(&w, FED, 022, "backup %s", copy), 1); /* can't read the CA's key */
+    assert_int_equal(run(&w, FED, 022, "backup %s", copy), 1);
     assert_non_null(strstr(w.out, "ca.key"));
     close_world(&w);
 }

@@ -1,5 +1,5 @@
-/* Workers are killed, stopped and cut off while they train. The verdict must name the lost worker.
- * The others must train to the end with equal replicas. */
+/* Workers are killed, stopped and cut off. The verdict must name the lost worker, and the others
+ * must train to the end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static bool has_ended(pid_t pid) {
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
-/* Wait until the output has these words. Returns how long that took, in ms. */
+/* Wait until the output contains these words. Returns the time taken in ms. */
 static int64_t await_words(pid_t pid, const char *output, const char *words) {
     char text[8192] = "";
     int64_t began = fed_clock_monotonic_ms(), now = began;
@@ -72,7 +72,7 @@ static int64_t await_words(pid_t pid, const char *output, const char *words) {
             fail_msg("\"%s\" is not in the output: %s", words, text);
         }
         fed_sleep_ms(5);
-        ended = has_ended(pid); /* asked before the last read, so that no output is missed */
+        ended = has_ended(pid);
         read_output(output, text, sizeof text);
         now = fed_clock_monotonic_ms();
     }
@@ -96,7 +96,6 @@ static void await_epoch(pid_t pid, const char *output, uint32_t count) {
     assert_true(epochs(output) >= count);
 }
 
-/* The time limit holds for each epoch, since the whole training may take long on a busy machine. */
 static int await_end(pid_t pid, const char *output) {
     int status = 0;
     uint32_t before = epochs(output);
@@ -210,7 +209,7 @@ static bool leave_network(void) {
                  "ip link delete feddc0");
 }
 
-/* Start a process in a network namespace at the far end of feddc0; it runs until it is killed. */
+/* Start a process in a network namespace at the far end of feddc0. It runs until it is killed. */
 static pid_t open_network(void) {
     int ready[2];
     char byte = 0, command[400];
@@ -267,7 +266,7 @@ static void a_line_goes_down(void **state) {
                   (long long)await_words(near, "out.txt", "was cut off"));
     assert_int_equal(await_end(near, "out.txt"), 0);
     assert_trained();
-    assert_int_equal(await_end(cut, "far.txt"), 1); /* this machine lost the failure detector */
+    assert_int_equal(await_end(cut, "far.txt"), 1);
     (void)kill(far, SIGKILL);
     (void)waitpid(far, NULL, 0);
     (void)shell("ip link delete feddc0 2>/dev/null");
@@ -296,7 +295,7 @@ static void need_mpirun(void) {
     }
 }
 
-/* Without fedworker launch the failure detector in rank 0 must name the stopped rank. */
+/* Without fedworker launch, rank 0 has the failure detector. */
 static void mpirun_alone_ends_with_the_verdict(void **state) {
     (void)state;
     need_mpirun();
@@ -316,7 +315,7 @@ static void a_job_of_mpi_starts_again(void **state) {
     (void)state;
     need_mpirun();
     lose_one_of_mpi(SIGKILL, "died");
-    lose_one_of_mpi(SIGSTOP, "was stopped"); /* mpirun alone would wait for ever */
+    lose_one_of_mpi(SIGSTOP, "was stopped");
 }
 
 static int make_data(void **state) {
@@ -340,7 +339,7 @@ int main(void) {
         cmocka_unit_test(too_few_left_end_with_the_verdict),
         cmocka_unit_test(mpirun_alone_ends_with_the_verdict),
         cmocka_unit_test(a_job_of_mpi_starts_again),
-        cmocka_unit_test(a_line_goes_down), /* last, since it changes the network namespace */
+        cmocka_unit_test(a_line_goes_down), /* last, because it changes the network namespace */
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -1,5 +1,5 @@
-/* A task that fits no device has a higher priority than one that does. No device may end, each
- * must say why it declines, and the other task must be trained to its end. With real programs. */
+/* A task that fits no device has a higher priority than one that fits. Each device must say why it
+ * declines, and the other task must be trained to its end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Included by every fuzz target: the entry function, and a check that aborts a run. */
+/* For every fuzz target: the entry function, and a check that aborts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -25,7 +25,8 @@ static inline void require_same(const fed_writer *written, const uint8_t *data, 
     require(len == 0 || memcmp(written->data, data, len) == 0);
 }
 
-/** Memory of exactly this size: a sanitizer finds accesses past its end. The caller frees it. */
+/** Allocate memory of exactly this size, so that sanitizers find accesses past its end. The caller
+ * frees it. */
 static inline void *fuzz_allocate(size_t bytes) {
     void *memory = malloc(bytes + (bytes == 0));
     require(memory != NULL);

@@ -1,4 +1,4 @@
-/* Fuzz model descriptions: no text crashes the parser, each accepted text gives a valid net. */
+/* Fuzz model descriptions: each accepted text must give a valid net. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -8,7 +8,7 @@ static uint64_t size_of(fed_shape s) {
     return (uint64_t)s.c * s.h * s.w;
 }
 
-/* A layer's inputs come before it. Each layer but the last is the input of a later one. */
+/* Inputs of a layer must come before it, and only the last layer is no input of another. */
 static void check_layers(const fed_arch *arch) {
     if (fed_arch_is_opaque(arch)) {
         return;

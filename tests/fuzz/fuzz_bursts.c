@@ -1,6 +1,6 @@
-/* Fuzz the codec of network cards (fedcodec/bursts.h) with every vector unit of this machine. The
- * first byte of an input is e, the second byte the number of values, the third byte how much room
- * the output lacks. The rest is decoded as bursts, and encoded as values. */
+/* Fuzz the codec of network cards (fedcodec/bursts.h) with every vector unit of this machine. An
+ * input: a byte for e, one for the number of values, one for the bytes that the output lacks; the
+ * rest is decoded, and encoded as values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -14,8 +14,8 @@ static const fedcodec_burst_coder *on_unit(size_t k) {
     return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn]->bursts;
 }
 
-/* Every vector unit must encode to the same bytes. Encoding the decoded values again, or rounding
- * them, must not change them. */
+/* Every vector unit must encode to the same bytes. Encoding or rounding decoded values again must
+ * not change them. */
 static void take_values(int e, const uint32_t *x, size_t n, size_t missing) {
     uint8_t first[CAP];
     size_t most = 0, first_len = 0;

@@ -1,4 +1,4 @@
-/* Fuzz checkpoints: no bytes crash the reader, each accepted file holds a valid model. */
+/* Fuzz checkpoints: each accepted file must have a valid model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

@@ -1,4 +1,4 @@
-/* Fuzz the bytes that arrive on a link between coordinators, as frames, requests and answers. */
+/* Fuzz the bytes on a link between coordinators: frames, requests and answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -35,7 +35,7 @@ static void try_frame(const cluster_frame *frame) {
     try_answer(&frame->head);
 }
 
-/* The data is passed on in pieces, whose sizes are taken from the data, too. */
+/* The data arrives in pieces, whose sizes are also taken from the data. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cluster_frame frame;
     fed_error err = {0};

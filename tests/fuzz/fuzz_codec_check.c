@@ -1,6 +1,6 @@
-/* Fuzz the decoders of all codecs with every vector unit of this machine. An input's first byte is
- * the codec's id, the second chooses the number of values. If FED_FUZZ_CODEC names a codec, inputs
- * for others are skipped, so that one decoder gets the whole run. */
+/* Fuzz the decoders of all codecs with every vector unit of this machine. An input: the codec's id,
+ * the square root of the number of values, the message. FED_FUZZ_CODEC limits a run to one codec.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -36,9 +36,7 @@ static bool all_equal(const float *y, const float *first, size_t n) {
     return n == 0 || memcmp(y, first, n * sizeof *y) == 0;
 }
 
-/* Adding a message must give the same as adding its decoded values y. The sums start from 1, so
- * that an added zero, of either sign, changes nothing. With a weight above 1 products may overflow,
- * but values that the message does not have must stay. */
+/* Adding a message must be the same as adding its decoded values y. */
 static void require_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                          const float *y, size_t n) {
     const float w = -1.5f, start = 1.0f;
@@ -68,8 +66,8 @@ static void require_fold(const fedcodec_vtable *codec, const uint8_t *src, size_
     free(acc);
 }
 
-/* A message that the check accepts must decode in all three ways to values within the bounds that
- * the check found, and to the same bits as with the first vector unit. */
+/* A message that the check accepts must decode to values within the bound found by the check, with
+ * the same bits on all vector units. */
 static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, size_t len, size_t n,
                             float max_abs, const float *first) {
     float *y = fuzz_allocate(n * sizeof *y), most = 0.0f;
@@ -84,7 +82,6 @@ static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, si
     free(y);
 }
 
-/* All vector units must agree whether these bytes are a message, and if so, on its values. */
 static void require_units_agree(size_t codec, const uint8_t *src, size_t len, size_t n) {
     float *first = fuzz_allocate(n * sizeof *first), max_abs = -1.0f;
     const fedcodec_unit *unit = fedcodec_unit_at(0);

@@ -1,5 +1,5 @@
-/* Fuzz data files: no bytes may crash a reader, and every file that it accepts must give a valid
- * data set. The first byte of an input chooses the reader. */
+/* Fuzz data files: each accepted file must give a valid data set. The first byte of an input
+ * chooses the reader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -40,7 +40,7 @@ static fedtrain_input input_of(const uint8_t *data, size_t size) {
     return (fedtrain_input){.path = "fuzz", .bytes = {FEDTRAIN_BORROWED, data, size}};
 }
 
-/* Read a pair of files with labels and images. The first byte tells where the images begin. */
+/* Read a pair of files with labels and images. The first byte is where the images begin. */
 static fed_status parse_pair(const uint8_t *data, size_t size, fedtrain_dataset *set) {
     size_t cut = size > 0 && data[0] < size ? data[0] : 0;
     fedtrain_input labels = input_of(data + (size > 0), cut > 0 ? cut - 1 : 0);

@@ -1,5 +1,5 @@
-/* Fuzz enrolment: the coordinator reads a certificate request, as PEM or as DER that is turned into
- * PEM here; the device reads a certificate. */
+/* Fuzz the readers of certificate requests and of certificates, as PEM, or as DER that is converted
+ * to PEM. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

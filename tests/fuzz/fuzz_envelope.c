@@ -1,4 +1,4 @@
-/* Fuzz envelopes, read frame by frame and with the layout of a small model. */
+/* Fuzz envelopes, read frame by frame and with a layout. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -39,11 +39,9 @@ static void walk(const uint8_t *data, size_t len) {
     require(status != FED_ENOTFOUND || frames == envelope.frames);
 }
 
-/* The layout has tensors of 60, 7 and 1 values. In the corpus's messages the last two are a group,
- * or each has a frame, or the last one is running statistics. */
 enum { SIZE = 68 };
 
-/* Use a message that passed the check. Only too large values may still be an error. */
+/* Use a message that passed the check. Only too large values may still be refused. */
 static void take(const fedcodec_message *message) {
     float y[SIZE], sum[SIZE] = {0.0f};
     int64_t acc[SIZE] = {0};

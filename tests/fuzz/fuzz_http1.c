@@ -1,5 +1,5 @@
-/* Fuzz answers in HTTP/1.1: an answer must read the same whole and in pieces, and its body must
- * stay within the limit. The first byte is the size of the pieces. */
+/* Fuzz HTTP/1.1 answers: they must be read the same as a whole and in pieces, and the body must
+ * stay within the limit. The first byte chooses the size of the pieces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

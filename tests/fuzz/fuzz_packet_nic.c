@@ -1,5 +1,5 @@
-/* Fuzz frames through two NICs. The second NIC must restore what the first one compressed to the
- * rounded values, unmarked frames must stay unchanged, and no frame may crash a NIC. */
+/* Fuzz frames through two NICs: floats that the first one compressed must be restored, and unmarked
+ * frames stay unchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -137,7 +137,6 @@ static void send(fednic_nic *near, receiver *r, input *in) {
     MUST(memcmp(r->plain, payload, len) == 0);
 }
 
-/* Send segments from the line to the second NIC: compressed ones with errors, and plain ones. */
 static void from_wire(fednic_nic *far, input *in) {
     nic_shape shape = take_shape(in);
     if ((shape.tos & TOS) == MARKED) {
@@ -176,7 +175,7 @@ static void any(fednic_nic *nic, input *in) {
     frame.offload.csum_offset = 16;
     size_t len = take(in, 1);
     frame.len = len < in->left ? len : in->left;
-    uint8_t *copy = malloc(frame.len + 1); /* so that AddressSanitizer knows the frame's end */
+    uint8_t *copy = malloc(frame.len + 1); /* exact size, for AddressSanitizer */
     MUST(copy != NULL);
     memcpy(copy, in->at, frame.len);
     frame.data = copy;
@@ -197,7 +196,7 @@ static void any(fednic_nic *nic, input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static receiver r;
     fednic_nic_options options = {.e = E, .flows = ENOUGH};
-    fednic_nic *near = NULL, *strangers = NULL; /* strangers: a third NIC, made when needed */
+    fednic_nic *near = NULL, *strangers = NULL;
     MUST(fednic_nic_new(&options, &near, NULL) == FED_OK);
     MUST(fednic_nic_new(&options, &r.far, NULL) == FED_OK);
     options.flows = FLOWS;

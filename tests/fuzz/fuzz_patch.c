@@ -1,5 +1,5 @@
-/* Fuzz patches: the first byte chooses the number of values, the others are the patch. A patch
- * that can be read must give finite values, which can be written as a patch and read again. */
+/* Fuzz patches: the first byte chooses the number of values, the others are the patch. An accepted
+ * patch must give finite values, which survive another patch. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

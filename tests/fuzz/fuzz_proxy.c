@@ -1,10 +1,10 @@
-/* Fuzz the reader of the PROXY protocol's header, on any first bytes of a connection. */
+/* Fuzz the header of the PROXY protocol. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
 #include "fedserver/http/http_proxy.h"
 
-/* The header that is read must end within the data, and must not depend on the bytes after it. */
+/* The header must end within the data, and must not depend on the bytes after it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     http_address address = {.known = false}, again = {.known = false};
     size_t used = 0, used_again = 0;

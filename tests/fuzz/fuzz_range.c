@@ -1,4 +1,4 @@
-/* Fuzz the headers Range and If-Range: a granted range must lie within the total. */
+/* Fuzz the headers Range and If-Range: a granted range must be within the total. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
-/* Fuzz requests to a coordinator. An input is a byte that chooses the sender, a line "METHOD
- * PATH?QUERY TOKEN", and the body. Every answer must be valid. */
+/* Fuzz requests to a coordinator. An input: a byte for the sender, a line "METHOD PATH?QUERY
+ * TOKEN", and the body. Every answer must be valid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -52,8 +52,7 @@ static void start(void) {
     fedserver_path(directory, "task.json", path, sizeof path);
     require(fed_file_replace(path, task, sizeof task - 1, 0600, &err) == FED_OK);
     require(fedserver_task_add(server, now_ms, path, &id, &err) == FED_OK);
-    require(fedserver_begin(server, &err) ==
-            FED_OK); /* never committed, which saves the time of disk writes */
+    require(fedserver_begin(server, &err) == FED_OK); /* never committed, to save time */
     for (int role = 0; role < ROLES; role++) {
         add_device((fedserver_role)role);
     }
@@ -83,7 +82,7 @@ static void take_words(char *line, fedserver_request *request) {
     }
 }
 
-/* If bit 7 of the sender's byte is set, an update gets the right lease, which can't be guessed. */
+/* Set the right lease, which can't be guessed, if bit 7 of the sender's byte is set. */
 static void fix_lease(uint8_t *body, size_t len) {
     fedserver_device *d = NULL;
     fed_error err = {0};

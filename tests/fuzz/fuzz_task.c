@@ -1,4 +1,4 @@
-/* Fuzz task files: no file crashes the reader, each accepted file gives a valid task. */
+/* Fuzz task files: each accepted file must give a valid task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -21,7 +21,7 @@ static void check_text(const fedserver_task *task) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     if (memchr(data, '@', len) != NULL) {
-        return 0; /* a model "@FILE" would read any file of this machine */
+        return 0; /* "@FILE" would read a file of this machine */
     }
     fedserver_config config;
     fed_error err = {.status = FED_OK};

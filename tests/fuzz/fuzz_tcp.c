@@ -11,7 +11,7 @@ static void read_hello(const uint8_t *bytes) {
     const tcp_hello me = {.from = 1, .size = 4, .order = feddc_tcp_order()};
     tcp_hello hello;
     require(feddc_tcp_hello_read(bytes, secret, challenge, &hello) == FED_EAUTH);
-    memcpy(&hello, bytes, sizeof hello); /* as if the secret were right */
+    memcpy(&hello, bytes, sizeof hello);
     const tcp_verdict verdict = feddc_tcp_judge(&me, &hello);
     require(verdict != TCP_WELCOME_HERE || (hello.from > 1 && hello.from < 4 && hello.to == 1));
 }

@@ -1,4 +1,4 @@
-/* Fuzz the readers of all messages: what can be read must be written as the same bytes. */
+/* Fuzz the readers of all messages: a message must be written as the bytes that were read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -7,7 +7,6 @@
 #include "fed/wire.h"
 #include "fed/worker_group.h"
 
-/* The protocol version of the check-in decides the layout of the assignment. */
 static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size) {
     fed_reader r;
     fed_reader_init(&r, data, size);

@@ -1,5 +1,5 @@
-/* Run a fuzz target without libFuzzer: every file of its corpus, then mutations of them, the same
- * ones each time.
+/* Run a fuzz target without libFuzzer: every file of its corpus, and mutations of them, which are
+ * the same in each run.
  *
  *   fuzz_x CORPUS               replay
  *   fuzz_x CORPUS --keep FILE   write each input into FILE before it runs: after a crash FILE has
@@ -18,9 +18,9 @@
 
 enum {
     MUTATIONS = 20000,
-    BYTES_TOTAL = 64 * 1024 * 1024, /* bytes of all mutations: large seeds get fewer */
-    STEPS_MAX = 4,                  /* changes that make one mutation */
-    GROWTH = 64,                    /* the most bytes that one change adds or removes */
+    BYTES_TOTAL = 64 * 1024 * 1024,
+    STEPS_MAX = 4,
+    GROWTH = 64,
     FILE_LIMIT = 16 * 1024 * 1024,
     SEEDS_MAX = 4096
 };
@@ -41,7 +41,7 @@ static void keep(const char *path, input in) {
     }
 }
 
-/* Memory of exactly the input's size: AddressSanitizer then finds a read past its end. */
+/* Use memory of exactly the input's size, so that sanitizers find a read past its end. */
 static void run(input in, const char *keep_path) {
     uint8_t *copy = fuzz_copy(in.data, in.len);
     if (keep_path != NULL) {
@@ -69,7 +69,7 @@ static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-/* Add files in the order of their names, so that each machine makes the same mutations. */
+/* Add files in the order of their names, so that mutations are the same on each machine. */
 static void add_directory(const char *path) {
     struct dirent **entries;
     int count = scandir(path, &entries, is_visible, alphasort);

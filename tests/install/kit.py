@@ -24,12 +24,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../lint"))
 import tree  # noqa: E402: the lint's module, which lists the files of the tree
 
-LIBRARIES = {  # folders and files of each library's public headers
+LIBRARIES = {  # folders and files of a library's public headers
     "common": ["fed"], "codecs": ["fedcodec"], "train": ["fedtrain"], "dc": ["feddc"], "client": ["fedclient"], "server": ["fedserver"],
-    "gpu": ["fed/gpu.h"], "codecsgpu": ["fedcodec/gpu_codecs.h"]}  # a header that is named alone belongs to this library, not to its folder's
+    "gpu": ["fed/gpu.h"], "codecsgpu": ["fedcodec/gpu_codecs.h"]}  # a single header belongs to this library, not to that of its folder
 PROGRAMS = ["fedserver", "fedclientd", "fedworker", "fednic", "fedsim", "fedtrain", "fedcodec"]
 NOT_DECLARATIONS = re.compile(r"/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
-SECONDS = 240  # limit of any command that hangs
+SECONDS = 240  # limit of a command in seconds
 
 
 def fail(text):
@@ -63,7 +63,7 @@ class Kit:
         if f"ExecStart={first}/bin/fedserver run" not in unit:
             fail("the unit does not start the program that is installed with it")
         os.rename(first, self.prefix)
-        shutil.rmtree(os.path.join(self.prefix, "lib/systemd"))  # units have to name the program by its path
+        shutil.rmtree(os.path.join(self.prefix, "lib/systemd"))  # systemd's units have absolute paths
 
     def check_files(self):
         there = paths_below(self.prefix)
@@ -75,7 +75,7 @@ class Kit:
         for path in sorted(set(wanted) - set(there)):
             fail(f"{path} is not installed")
         public = [path for path in tree.files(self.root, (".h", ".h.in", ".def")) if "/include/" in path and not path.startswith("tests/")
-                  and "/include/fednic/" not in path]  # fednic's library is not installed, as one program alone uses it
+                  and "/include/fednic/" not in path]  # fednic's library is not installed
         for name in sorted(path.split("/include/", 1)[1].removesuffix(".in") for path in public):
             if f"include/{name}" not in there:
                 fail(f"the public header {name} is not installed")

@@ -77,7 +77,7 @@ class Scan:
         """Return (names that a file includes, whether it includes a macro that no header defines)."""
         if path not in self.direct_of:
             found = INCLUDE.findall(COMMENT.sub(b" ", SPLICE.sub(b"", self.text_of(path))))
-            found += INCLUDE.findall(self.text_of(path))  # once more with comments, as a "/*" in a string begins none
+            found += INCLUDE.findall(self.text_of(path))  # again with comments, because "/*" in a string begins none
             names, macros = {name.decode() for name, _ in found if name}, {macro for _, macro in found if macro}
             names.update(*(self.macros.get(macro, ()) for macro in macros))
             self.direct_of[path] = names, not macros <= self.macros.keys()

@@ -83,7 +83,7 @@ class Body:
         elif word == "return":
             place = self.tokens[self.at][1]
             self.until(";", branch)
-            # A return as a function's last statement is allowed, also after a barrier.
+            # A return at the end of a function is allowed.
             if self.after and (self.kernel or depth > 1):
                 self.found.append((place, "return after a barrier: PoCL loses what was read before it"))
         else:

@@ -12,8 +12,8 @@ import sys
 
 import tree
 
-# The rooms: folders, each with the public headers that its files may include ("fed" is fed/...). A file's room is the longest
-# of these folders that begins its path. A header that is not public may be included by its own room only.
+# Rooms: folders, and the public headers that their files may include. A file belongs to the room with the longest path.
+# Other headers may be included only by their own room.
 EVERYTHING = {"fed", "fedcodec", "fedtrain", "feddc", "fednic", "fedclient", "fedserver"}
 ROOMS = {
     "common/": {"fed"},
@@ -33,9 +33,8 @@ ROOMS = {
     "deploy/sim/": EVERYTHING,
     "tests/": EVERYTHING,
 }
-# The rooms inside a room, the lowest first: a file includes files of its own inner room and of those before it. "name" is
-# the pair name.c and name.h, "" is whatever else lies in the folder itself. A lower room can call an upper one in two ways: by
-# a .def table in which the upper one is listed, or by a function pointer that the upper one hands down.
+# Inner rooms, the lowest first: a file may include files of its own inner room and of lower ones. "name" stands for
+# name.c and name.h, "" for all other files. A lower room calls an upper one by a .def table or by a function pointer.
 INNER_ROOMS = {
     "common/": ["include/", "base/", "system/", "security/", "messages/", "arch/", "gpu/"],
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
@@ -48,11 +47,10 @@ INNER_ROOMS = {
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }
 
-# Circles of files that are allowed for the time of a change: each is a set of modules (x.c and x.h are one module). At
-# present there is none.
+# Allowed circles of includes: sets of modules (x.c and x.h are one module).
 CIRCLES = []
 
-# Third-party headers, and where each may appear. Tests and the simulator may use any.
+# Third-party headers, and the files that may include them.
 THIRD_PARTY = {
     "mbedtls/": ["common/security/mbedtls.h", "common/security/crypto.c", "fedclient/transports/mbedtls/", "fedclient/examples/baremetal/"],
     "lwip/": ["fedclient/examples/baremetal/"],
@@ -77,22 +75,22 @@ THIRD_PARTY = {
     "lz4.h": [],
     "snappy-c.h": [],
     "linux/": ["fedclient/datacenter/nic/packet/"],
-    "malloc.h": ["deploy/sim/"],  # glibc's: mallopt
+    "malloc.h": ["deploy/sim/"],  # for mallopt of glibc
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
-# Headers of C11, POSIX, the C library and the compiler, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
+# Standard headers of C, POSIX and the compiler. Any other one needs a place in THIRD_PARTY.
 STANDARD = set("""assert atomic ctype errno fenv float ifaddrs inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
     stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt grp netdb poll pthread pwd regex sched
     semaphore spawn strings dlfcn termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 
-# Folders of plugins: each folder in them is one plugin, whose headers only the plugin itself and tests may include.
+# Folders of plugins: only the plugin itself and tests may include its headers.
 PLUGIN_KINDS = ["codecs/", "common/gpu/devices/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
                 "fedclient/datacenter/links/", "fedclient/datacenter/collectives/", "fedserver/stores/", "fedserver/strategies/"]
 NOT_PLUGINS = ["fedserver/stores/sql/", "codecs/include/", "codecs/prim/", "codecs/tool/", "codecs/gpu/"]
 
-# Internal headers that a port may include, as it implements them in the place of the file for POSIX systems.
+# Internal headers that a port implements, and so may include.
 PORTS = {"fedclient/examples/baremetal/": ["fedclient/transports/mbedtls/tcp.h"]}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -170,7 +168,7 @@ class Tree:
                        for p in headers if "/include/" in p and not p.startswith("tests/")}
         self.findings = []
 
-        # x.c and x.h of one room are one module, named by the path of x.c. A room has at most one x.c.
+        # x.c and x.h of one room are one module.
         self.module = {(room_of(p), os.path.basename(p)[:-2]): p[:-2] for p in self.files if p.endswith(".c")}
 
     def module_of(self, path):
@@ -246,7 +244,7 @@ class Tree:
         elif header in self.known:
             self.check_internal(path, line, header)
         elif path.startswith("tests/") and "/" not in header:
-            return  # a header of tests/support, which the build adds to the tests' include path
+            return  # a header of tests/support
         elif beside in self.known:
             self.complain(path, line, f'"{header}": include it by its path from the top, "{beside}"')
         else:

@@ -15,7 +15,7 @@ import sys
 import tree
 
 LIST = "tests/lint/untested.txt"
-# In these folders tests need not mirror a source, as each test there is about many sources.
+# Tests in these folders need not mirror a source.
 ACROSS = ("tests/contract/", "tests/e2e/", "tests/vectors/", "tests/parity/", "tests/portable/", "tests/support/", "tests/install/")
 PROGRAM_TEXT = ("fedclient/examples/", "codecs/gpu/examples/")  # examples, which a test only builds
 

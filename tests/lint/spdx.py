@@ -10,7 +10,7 @@ import sys
 import tree
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-# Patterns of a file's first comment, and the line that names the licence, by the ending of the file's name.
+# Patterns of a file's first comment, and the line with the licence.
 C_LIKE = (re.compile(r'\A(?:"use strict";\n)?(?:/\*.*?\*/\n|(?://[^\n]*\n)+)?', re.DOTALL), f"/* {LICENCE} */\n")
 HASH_LIKE = (re.compile(r'\A(?:#[^\n]*\n)*'), f"# {LICENCE}\n")
 PYTHON = (re.compile(r'\A(?:#[^\n]*\n)*(?:""".*?"""\n)?', re.DOTALL), f"# {LICENCE}\n")

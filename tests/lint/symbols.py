@@ -14,7 +14,7 @@ import layers
 import tree
 
 FOLDERS = ("common/", "codecs/", "fedclient/", "fedserver/", "deploy/sim/")
-# The folder of the public headers of each part of the tree, which other parts may use.
+# Prefixes of the public headers of each folder.
 PREFIX = {"common/": "fed", "common/gpu/": "fed", "codecs/": "fedcodec", "fedclient/": "fedclient", "fedclient/train/": "fedtrain",
           "fedclient/datacenter/": "feddc", "fedserver/": "fedserver"}
 

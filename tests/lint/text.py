@@ -16,15 +16,15 @@ LINES = 800
 # Written in pieces, so that this file does not find itself.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(work|home|root|Users|mnt)/\w")
-# Functions that print or end the program. A library must not call them: it returns a status.
+# Functions that print or end the program, which a library must not call.
 SPEAKS = re.compile(r"(?<![\w.>])(v?f?printf|puts|fputs|putchar|perror|exit|_exit|abort|quick_exit)\(")
 LIBRARIES = ("common/", "codecs/", "fedclient/", "fedserver/")
 PROGRAMS = ("codecs/gpu/examples/", "codecs/tool/", "fedclient/apps/", "fedclient/examples/", "fedserver/commands/")
-# Library files that may print, as it is their purpose to write text where the program asks for it.
+# Library files that may print.
 MAY_SPEAK = ("common/system/log.c", "common/system/progress.c")
 
 
-# The macros of common/include/fed/api.h that stand before and after a public header's declarations, once each.
+# Macros of fed/api.h before and after the declarations of a public header.
 BRACKETS = ["FED_API_BEGIN", "FED_API_END"]
 NOT_DECLARED = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 

@@ -29,7 +29,7 @@ import tree
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import once  # noqa: E402
 
-VERSION = "14"  # later versions have more checks, and the same checks find other things
+VERSION = "14"  # other versions have other checks
 DEFINES_FED_FAIL = ["common/base/error.c"]
 ANALYZER = "tests/lint/analyzer.h"
 ANALYSED = "tests/lint/analysed.txt"

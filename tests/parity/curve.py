@@ -249,7 +249,7 @@ def main():
     quality = "perplexity" if options.dataset == "ptb" else "accuracy"
     columns = " | ".join(f"{who} {what}" for who in ("ours:", "PyTorch:") for what in ("training loss", "test loss", quality))
     print(f"| step | {columns} |\n|{'---|' * 7}")
-    ours = run_ours(program, net, words, points(data, options))  # must begin before run_torch, which changes the first weights
+    ours = run_ours(program, net, words, points(data, options))  # before run_torch, which changes the initial weights
     for mine, theirs in zip(ours, run_torch(net, data, options)):
         if mine[0] != theirs[0]:
             sys.exit(f"our engine was measured at step {mine[0]}, PyTorch at {theirs[0]}")

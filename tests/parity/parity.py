@@ -77,8 +77,8 @@ class Choices:
         with open(os.path.join(directory, name + ".choices"), "rb") as file:
             self.data = bytearray(file.read())
         self.at = 0
-        self.count = self.others = 0  # number of choices, and of those that PyTorch would have made otherwise
-        self.farthest = 0.0  # largest gap between two choices that differ, relative to the layer's root mean square
+        self.count = self.others = 0  # number of choices, and of those that differ in PyTorch
+        self.farthest = 0.0  # largest difference of values with other choices, relative to the layer's root mean square
 
     def take(self, like, dtype):
         """Take one choice for each value of "like". Channels are the second dimension of "like", and the last one of
@@ -197,8 +197,7 @@ def compare_gradients(row, directory, case):
     ours_flat, whole = flat(ours[name] for name in theirs), flat(theirs.values())
     row.add(distance(values(directory, "loss"), loss.reshape(1)), 1e-5)
     row.add(distance(ours_flat, whole), 1e-4)
-    # Compare each tensor by itself too, so that an error in a small tensor is seen. For tensors with a norm near 0,
-    # "least" takes the place of the norm.
+    # Compare each tensor, too, so that an error in a small tensor is seen. Norms near 0 count as `least`.
     least = 1e-2 * whole.norm()
     row.add(max(((ours[name] - grad).norm() / grad.norm().clamp_min(least)).item() for name, grad in theirs.items()), 1e-4)
     row.cells += [f"{choices.count:,}", f"{choices.others:,}"]

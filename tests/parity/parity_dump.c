@@ -1,4 +1,4 @@
-/* Train a model with our engine, and write each step's results for parity.py. */
+/* Trains a model, and writes each step's results for parity.py. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,17 +18,17 @@
  *
  * Writes safetensors files. Those that are not a model have one flat tensor "values":
  *
- *   start               the weights that everything begins from
+ *   start               the initial weights
  *   x, label            STEPS batches; tokens as floats
  *   loss, gradient      of the first batch
  *   K.losses            with the K-th optimizer: the loss at each step,
  *   K.end               the model after the last one,
  *   K.scores            and its scores of the first batch, without training
  *
- * Also writes the choices of the layers, as plain bytes, for the first gradient to
- * gradient.choices and for each step to K.choices, layer after layer. A ReLU's choices are
- * uint8[batch, h, w, c], 1 where it passes the value. A max-pool's are int32[batch, h, w, c], the
- * place in the picture (y * width + x) of the value that it took.
+ * The choices of the layers are plain bytes, layer after layer: for the first gradient in
+ * gradient.choices, for each step in K.choices. Those of a ReLU are uint8[batch, h, w, c], 1 where
+ * it passes the value. Those of a max-pool are int32[batch, h, w, c], the position y * width + x of
+ * the chosen value.
  *
  * Dropout is off, because two engines would drop different values.
  */
@@ -37,7 +37,7 @@ typedef struct dump {
     const char *directory;
     fed_arch arch;
     fedtrain_net *net;
-    size_t batch, steps, sample, labels; /* values of one sample, labels of one batch */
+    size_t batch, steps, sample, labels;
     float *start, *params, *grad, *state, *x, *losses, *scores;
     uint32_t *label;
 } dump;
@@ -90,7 +90,7 @@ static void close_choices(FILE *file) {
     must(fclose(file) == 0 && !failed ? FED_OK : FED_EIO, &err);
 }
 
-/* Derive the choices from the outputs of nodes, which the net keeps for the backward pass. */
+/* Write the choices, derived from the layers' outputs. */
 static void add_choices(const dump *d, FILE *file) {
     const fast_net *f = d->net->work;
     for (size_t l = 0; l < d->arch.layer_count; l++) {
@@ -113,9 +113,8 @@ static fedtrain_batch batch_of(const dump *d, size_t step) {
                             .label = d->label + step * d->labels};
 }
 
-/* Raise the biases of batch normalizations, so that the ReLUs behind them pass 7 of 10 values, not
- * 5. A deep net then amplifies rounding less. Without this PyTorch's own results in float32 and
- * float64 differ by 1e-4 in resnet50. */
+/* Raise the biases of batch normalizations, so that more values pass the ReLUs, and a deep net
+ * amplifies rounding less. */
 static void raise_norms(dump *d) {
     for (size_t l = 0; l < d->arch.layer_count; l++) {
         const fed_layer *layer = &d->arch.layers[l];
@@ -126,7 +125,7 @@ static void raise_norms(dump *d) {
     }
 }
 
-/* Move each initial weight a little, so that none is exactly 0 or 1, as initial biases are. */
+/* Make initial weights, none of which is exactly 0 or 1. */
 static void make_start(dump *d) {
     fed_rng rng;
     fed_rng_init(&rng, 11, 1, 1);

@@ -64,7 +64,7 @@ class Block(nn.Module):
     def around(self, x):
         if self.downsample is not None:
             return self.downsample(x)
-        if self.stride > 1:  # option A of He et al. 2016: every second pixel, and additional channels of zeros
+        if self.stride > 1:  # option A of He et al. 2016
             return functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.more // 2, self.more // 2))
         return x
 
@@ -110,7 +110,7 @@ def resnet20_convs():
     return net.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)])
 
 
-# ---- Large nets, as torchvision numbers their layers ----
+# ---- Large nets, with torchvision's names of layers ----
 
 def vgg16():
     features, width = [], 3
@@ -143,7 +143,7 @@ class Mix(nn.Module):
 
     def __init__(self, *branches):
         super().__init__()
-        self.branches = branches  # lists of names of units; "pool" is not a unit
+        self.branches = branches  # lists of names of units
         self.out = 0
 
     def add(self, name, width, out, k, stride=1):
@@ -249,7 +249,7 @@ class WordLSTM(nn.Module):
         return self.decoder(self.drop(y))
 
 
-# ---- The models by name, each with the shape of a sample, or "tokens" ----
+# ---- Models by name, with the shape of a sample or "tokens" ----
 
 PICTURE, DIGIT, IMAGE = (3, 32, 32), (1, 28, 28), (3, 224, 224)
 
@@ -273,8 +273,7 @@ MODELS = {
     "wordlstm-medium": (lambda: WordLSTM(650, 0.5), "tokens"),
 }
 FOR_BENCHMARKS = {"resnet20-convs": (resnet20_convs, PICTURE)}
-# A model for curve.py, whose key is our text of the model. It has no dropout, so nothing in it is random, and the two
-# curves must agree.
+# A model for curve.py, without dropout, so that both learning curves must agree.
 FOR_CURVES = {"input tokens 35 of 10000 | encoder: embedding 200 | rnn: lstm 200 layers 2 | decoder: dense 10000 each tied encoder":
               (lambda: WordLSTM(200, 0.0), "tokens")}
 TOKENS, WORDS = 35, 10000

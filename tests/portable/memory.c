@@ -1,6 +1,5 @@
-/* Measure the memory that training takes. The test fails if a net holds other memory than it
- * reports, or if a training step allocates any. It prints the tables of docs/client-memory.md, for
- * 128-bit vectors and 64-bit pointers. */
+/* Measures the memory of training. It fails if a net needs other memory than it reports, or if a
+ * step allocates any. It prints the tables of docs/client-memory.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,8 +102,7 @@ static void check(const char *model, const char *what, size_t wanted, size_t fou
     }
 }
 
-/* Use the narrowest vectors, which every machine has. Returns false if the backend can't run the
- * model. */
+/* Open a net with the narrowest vectors. Returns false if the backend can't run the model. */
 static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
     if (fedtrain_net_new(arch, batch, "fast", net, NULL) != FED_OK) {
         return false;
@@ -118,8 +116,8 @@ static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
     return true;
 }
 
-/* Take a step with each kind of optimizer on made-up samples, which must allocate nothing. Returns
- * the bytes of the gradient's buffer that a step with sgd writes to. */
+/* Take a step with each kind of optimizer, which must not allocate. Returns the bytes of the
+ * gradient's buffer that sgd writes to. */
 static size_t take_steps(const char *model, const fed_arch *arch, fedtrain_net *net, size_t batch) {
     static const char *const specs[] = {"sgd:lr=1e-9", "momentum:lr=1e-9", "adam:lr=1e-9",
                                         "sgd:lr=1e-9+clip:norm=1"};
@@ -154,7 +152,7 @@ static size_t take_steps(const char *model, const fed_arch *arch, fedtrain_net *
     return written;
 }
 
-/* fedtrain_run must allocate the order of the client's samples and nothing else. */
+/* fedtrain_run must allocate only the order of the samples. */
 static void take_run(const char *model, const fed_arch *arch, fedtrain_net *net, size_t batch) {
     enum { SAMPLES = 50 };
     static uint8_t pixel[SAMPLES * 784], label[SAMPLES];
@@ -172,7 +170,7 @@ static void take_run(const char *model, const fed_arch *arch, fedtrain_net *net,
     size_t before = live;
     peak = live;
     must(fedtrain_run(&job, params, NULL, &loss, &err), &err);
-    const size_t place = 2 * sizeof(uint64_t); /* two counters: the place in the samples' order */
+    const size_t place = 2 * sizeof(uint64_t);
     check(model, "bytes that a run takes for itself", sizeof all + place, peak - before);
     check(model, "bytes that a run leaves behind", before, live);
     free(params);

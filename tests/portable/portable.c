@@ -1,12 +1,11 @@
 /*
- * Does the codec library do the same on this machine as on every other machine? A plain program
- * without a test framework, so that deploy/cross.sh can run it on big-endian and 32-bit machines:
+ * Tests that the codec library does the same on every machine. It needs no test framework, so that
+ * deploy/cross.sh can run it on big-endian and 32-bit machines:
  *
  *     portable tests/vectors
  *
- * decodes and encodes the golden messages, envelopes and patches, then tries each codec of
- * codecs.def against its reference implementation. The tensors' values, too, must be the same on
- * all machines.
+ * decodes and encodes the golden messages, envelopes and patches, and compares each codec with its
+ * reference code.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
@@ -83,9 +82,9 @@ typedef struct list {
 
 typedef struct vector {
     char spec[FEDCODEC_SPEC];
-    list small, tensors, statistics; /* of an envelope */
+    list small, tensors, statistics;
     list input, message, decoded, residual;
-    list from, to, patch; /* of a patch, as in test_patch_vectors.c */
+    list from, to, patch;
 } vector;
 
 static list *find_list(vector *v, const char *word) {
@@ -140,9 +139,7 @@ static bool read_vector(const char *path, vector *v) {
 
 static float *to_floats(const list *l) {
     float *x = make(l->len * sizeof *l->word);
-    memcpy(x, l->word,
-           l->len *
-               sizeof *l->word); /* words have the bits of floats, in this machine's byte order */
+    memcpy(x, l->word, l->len * sizeof *l->word);
     return x;
 }
 
@@ -253,7 +250,7 @@ static void check_vectors(const char *root, const char *name,
 
 typedef enum fill { LAPLACE, ZERO, TIED, DENORMAL, HUGE_VALUES, SPARSE, FILL_COUNT } fill;
 
-/* A random value, made without functions of libm, whose last bits differ between machines. */
+/* Return a random value. libm is not used, because its last bits differ between machines. */
 static float fill_value(fill kind, fed_rng *rng) {
     float a = fed_rng_float(rng), b = fed_rng_float(rng), u = fed_rng_float(rng) - 0.5f;
     switch (kind) {
@@ -299,7 +296,7 @@ static void check_same_as_reference(const fedcodec *codec, const encoded *e, con
     free(data);
 }
 
-/* Adding a message to floats (axpy) and to int64 sums (fold) must give the decoded values. */
+/* Adding a message to floats (axpy) and to int64 sums (fold) must add the decoded values. */
 static void check_sums(const fedcodec *codec, const encoded *e, size_t n, const char *where) {
     float *y = make(n * sizeof *y), *sum = make(n * sizeof *sum);
     int64_t *acc = make(n * sizeof *acc);

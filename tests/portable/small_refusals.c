@@ -1,5 +1,5 @@
-/* A build with FED_SMALL must refuse the layers and optimizers that it lacks. A plain program
- * without a test framework, which deploy/client-memory.py builds and runs. */
+/* A build with FED_SMALL must refuse the layers and optimizers that it lacks.
+ * deploy/client-memory.py builds and runs this program. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* The smallest program that trains: a model's and an optimizer's text, as in a task, and made-up
- * pictures. deploy/client-memory.py measures its code size. The program fails unless the loss
- * falls as expected. */
+/* A small program that trains, whose code size deploy/client-memory.py measures. It fails unless
+ * the loss falls as expected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +12,10 @@ static const char MODEL[] = "input 1x28x28 | conv 20 5x5 | maxpool 2 | conv 50 5
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, SAMPLES = 40, CLASSES = 10, BATCH = 8, STEPS = 15 };
 
-/* The first and last loss of the full build's reference backend, in thousandths. Other roundings
- * change them little. */
+/* The first and last loss of the reference backend, in thousandths. */
 enum { FIRST = 2249, LAST = 658 };
 
-/* Draw pictures of noise with a bright bar, whose place is the class. */
+/* Draw pictures of noise with a bright bar, whose row tells the class. */
 static void draw(uint8_t pixel[SAMPLES * PIXELS], uint8_t label[SAMPLES]) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
@@ -80,7 +78,6 @@ int main(void) {
     }
     fedtrain_net_free(net);
     fed_arch_free(&arch);
-    /* Losses in thousandths, since printf on small devices may lack floats. */
     int first = (int)(1000 * losses[0]), last = (int)(1000 * losses[STEPS - 1]);
     printf("small trainer: %s; in %d steps the loss fell from %d to %d thousandths\n",
            status == FED_OK ? "trained" : err.text, STEPS, first, last);

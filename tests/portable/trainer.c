@@ -1,6 +1,5 @@
-/* Does the trainer do the same on every machine? A plain program without a test framework for
- * deploy/cross.sh, which runs it on ARM, on big-endian and on 32-bit machines: the fast layers
- * against the reference's, and a few steps of training. */
+/* Tests that the trainer does the same on every machine. It needs no test framework, so that
+ * deploy/cross.sh can run it on ARM, big-endian and 32-bit machines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>

@@ -47,7 +47,7 @@ class Loader:
 
     def __iter__(self):
         for batch in self.given:
-            time.sleep(0.02)  # so that some kills come in the middle of a training
+            time.sleep(0.02)  # so that some kills come in a training
             yield batch
 
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS = 580  # limit, so that the tests can't hang
+SECONDS = 580  # limit in seconds
 IN_WHEEL = ["test_codecs", "test_coordinator", "test_notebook", "test_sim"]
 OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
 
@@ -59,7 +59,7 @@ def run_tests(python, root, binaries, names, environment):
 
 def make_wheel(python, root, library, binaries, folder):
     """Build the wheel, and return its path."""
-    copy = folder / "tree"  # building writes beside the sources
+    copy = folder / "tree"  # the build writes into the tree
     ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
     shutil.copytree(pathlib.Path(root) / "fedclient" / "python", copy / "fedclient" / "python", ignore=ignored)
     (copy / "deploy").mkdir()

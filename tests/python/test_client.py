@@ -19,7 +19,7 @@ class ClientTest(CoordinatorTest):
             def train(params, told):
                 seen.append((told.number, told.app, told.learning_rate, told.model))
                 self.assertEqual(params["layer.weight"].shape, (3, 4))
-                params["layer.bias"] += number  # one tensor is changed in place, the other one is a copy
+                params["layer.bias"] += number  # one tensor is changed in place, one is replaced
                 return {"layer.weight": params["layer.weight"] + told.app["step"], "layer.bias": params["layer.bias"]}, 10, {"loss": number}
 
             client.run(train)
@@ -84,7 +84,7 @@ class ClientTest(CoordinatorTest):
             with self.assertRaisesRegex(ValueError, r"the shape \(5,\), the model has \(3, 4\)"):
                 client.run(lambda params, told: (dict(params, **{"layer.weight": np.zeros(5)}), 1, {}))
             done = []
-            client.run(lambda params, told: (None, 1, {}), done.append)  # after all these failures the client still trains
+            client.run(lambda params, told: (None, 1, {}), done.append)
         self.assertIn("counted", [event["outcome"] for event in done])
 
     def test_other_metrics_go_to_the_coordinator(self):
@@ -112,7 +112,7 @@ class ClientTest(CoordinatorTest):
             self.assertIn("this device has no data", done["reason"])
 
     def test_it_stops_from_another_thread(self):
-        with self.client() as client:  # no task: the client waits for one
+        with self.client() as client:  # there is no task to train
             threading.Timer(0.3, client.stop).start()
             client.run(lambda params, told: (None, 1, {}))
 

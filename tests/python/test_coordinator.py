@@ -39,7 +39,7 @@ class Serving(CoordinatorTest):
         self.coordinator.wait(second)
         rounds = self.coordinator.rounds(first)
         self.assertEqual([(one["round"], one["updates"], one["samples"], one["loss"]) for one in rounds], [(1, 1, 3, 0.25), (2, 1, 3, 0.25)])
-        self.assertEqual(len(self.coordinator.rounds()), 1)  # rounds() without a task's number is about the last task
+        self.assertEqual(len(self.coordinator.rounds()), 1)  # of the last task
 
     def test_a_notebook_shows_it(self):
         self.task(rounds=1, cohort=1, name="a<b")
@@ -57,7 +57,7 @@ class Serving(CoordinatorTest):
         self.assertFalse(self.coordinator.running)
         with self.assertRaisesRegex(fed.Error, "does not serve; call start"):
             self.coordinator.url
-        self.assertEqual(self.coordinator.tasks()[0]["id"], 1)  # tasks() reads the folder, so it needs no running coordinator
+        self.assertEqual(self.coordinator.tasks()[0]["id"], 1)  # needs no running coordinator
         self.coordinator.start()
         self.assertEqual(self.coordinator.url, url)
         self.train()

@@ -23,8 +23,8 @@ except ImportError:
     torch = None
 
 ROUNDS, STEPS, RATE = 6, 5, 0.05
-SAMPLES = [40, 50, 60]  # of each device
-FOLD = 2.0 ** 30  # the sum's unit: docs/protocol.md, "A round"
+SAMPLES = [40, 50, 60]  # samples of each device
+FOLD = 2.0 ** 30  # unit of sums (docs/protocol.md)
 
 
 def train_plainly(model, number, samples, round_number):
@@ -69,7 +69,7 @@ class Kills(CoordinatorTest):
         fed.torch.save(cnn.net(), self.folder + "/first.safetensors")
         task = self.task(model=fed.torch.layout(cnn.net()), initial=self.folder + "/first.safetensors", rounds=ROUNDS, cohort=len(SAMPLES),
                          minimum=len(SAMPLES), local_steps=STEPS, batch=cnn.BATCH, learning_rate=RATE, deadline_s=60)
-        self.context = multiprocessing.get_context("forkserver")  # each process is forked from one that has imported PyTorch
+        self.context = multiprocessing.get_context("forkserver")  # forks from a process that has imported PyTorch
         self.context.set_forkserver_preload(["cnn"])
         self.tokens = self.coordinator.tokens(len(SAMPLES))
         chance, kills = random.Random(int(os.environ.get("FED_TEST_SEED", "1"))), []

@@ -119,7 +119,7 @@ class Torch(CoordinatorTest):
                                   env=dict(os.environ, OMP_NUM_THREADS="1")) for rank in range(RANKS)]
         said = [rank.communicate(timeout=120)[0].split() for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [0] * RANKS)
-        self.assertEqual(said[0][1], said[1][1])  # the same parameters, to the bit
+        self.assertEqual(said[0][1], said[1][1])  # same bits of the parameters
         return sum(float(one[0]) for one in said) / RANKS, np.frombuffer(bytes.fromhex(said[0][1]), np.float32)
 
     def test_the_hook_exchanges_gradients(self):

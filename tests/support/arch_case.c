@@ -1,4 +1,4 @@
-/* Model descriptions in tests. */
+/* Checks of model descriptions, valid and invalid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arch_case.h"
 
@@ -19,7 +19,7 @@ void arch_case_refused(const char *text, const char *words) {
     if (fed_arch_parse(text, &arch, &err) != FED_EFORMAT || strstr(err.text, words) == NULL) {
         fail_msg("\"%.200s\": the error \"%s\" does not contain \"%s\"", text, err.text, words);
     }
-    assert_int_equal(arch.classes, 77); /* a refused text changes nothing in arch */
+    assert_int_equal(arch.classes, 77); /* arch is unchanged */
 }
 
 void arch_case_gives(const char *text, size_t l, const char *shape) {

@@ -147,8 +147,6 @@ void bad_frame_set_tos(bad_frame *frame, const bad_parts *parts, uint8_t keep, u
     }
 }
 
-/* Make a segment of the bytes [from, to) of the payload. number: its place among the pieces, which
- * is added to IPv4's identification. */
 static void make_piece(const bad_frame *whole, const bad_parts *p, size_t from, size_t to,
                        uint32_t number, bad_frame *piece) {
     size_t head = p->payload;

@@ -11,11 +11,11 @@
 
 #include "fed/rng.h"
 
-enum { BAD_FRAME = 65535 + 256 }; /* largest number of bytes in a frame */
+enum { BAD_FRAME = 65535 + 256 };
 
 typedef struct bad_frame {
-    struct virtio_net_hdr offload; /* the offload header that Linux gives with the frame */
-    uint8_t *data;                 /* room for BAD_FRAME bytes; begins with the Ethernet header */
+    struct virtio_net_hdr offload;
+    uint8_t *data; /* room for BAD_FRAME bytes; begins with the Ethernet header */
     size_t len;
 } bad_frame;
 
@@ -28,12 +28,11 @@ typedef struct bad_parts {
 
 bad_parts bad_frame_parts(const bad_frame *frame);
 
-/** Return the sum of a TCP packet's pseudo-header, as Linux leaves it in TCP's checksum field
- * when the flag NEEDS_CSUM is set. */
+/** Return the sum of a TCP packet's pseudo-header. With NEEDS_CSUM, Linux leaves this sum in the
+ * checksum field. */
 uint16_t bad_frame_pseudo(const bad_frame *frame, const bad_parts *parts);
 
-/** Write the checksum that Linux has left to the device, as a network card does. The old value
- * of the checksum field does not matter. The frame must be one packet. */
+/** Write the checksum that Linux has left to the network card. The frame must be one packet. */
 void bad_frame_complete(bad_frame *frame);
 
 /** Is the TCP checksum right? With NEEDS_CSUM set, the field must hold the sum of the

@@ -61,7 +61,6 @@ static void send_out(bad_line *line, int from, const bad_frame *frame) {
     line->emit(line->user, from, frame);
 }
 
-/* Keep the frame until `frames` more have come or `ms` have passed. false: there is no room. */
 static bool hold(bad_line *line, const bad_frame *frame, uint64_t frames, int64_t ms) {
     bad_way *way = &line->way[line->from];
     uint8_t *copy = way->held_count < BAD_HELD ? malloc(frame->len) : NULL;
@@ -127,8 +126,7 @@ static void change_headers(bad_line *line, bad_frame *frame) {
     }
 }
 
-/* Damage bytes after the checksum is complete, so that the receiver can notice. A segment that the
- * card has yet to cut is spared, as its checksum is not complete. */
+/* Damage a frame after its checksum is complete, so that the receiver can notice. */
 static void damage(bad_line *line, bad_frame *frame) {
     fed_rng *rng = &line->way[line->from].rng;
     if (frame->offload.gso_type != VIRTIO_NET_HDR_GSO_NONE || frame->len <= HEADS + 1) {
@@ -147,7 +145,7 @@ static void damage(bad_line *line, bad_frame *frame) {
     }
     if (frame->len + 4 <= BAD_FRAME && happens(line, BAD_PAD)) {
         bad_frame_complete(frame);
-        uint32_t more = 1 + fed_rng_below(rng, 4); /* network cards may refuse more */
+        uint32_t more = 1 + fed_rng_below(rng, 4);
         memset(frame->data + frame->len, (int)fed_rng_below(rng, 256), more);
         frame->len += more;
         mark(line, BAD_PAD);

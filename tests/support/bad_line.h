@@ -9,41 +9,41 @@
 #include "fed/error.h"
 
 typedef enum bad_luck {
-    BAD_CUT, /* a TCP segment is cut; each piece may suffer other faults */
+    BAD_CUT,
     BAD_DROP,
     BAD_BLEACH,  /* the frame's DSCP becomes that of `tos`, usually 0 */
-    BAD_CONGEST, /* the frame's ECN field becomes CE, if the frame is ECN-capable */
-    BAD_FLIP,    /* a bit after the Ethernet header is flipped */
+    BAD_CONGEST, /* ECN becomes CE (congestion experienced) */
+    BAD_FLIP,
     BAD_TRUNCATE,
-    BAD_PAD, /* up to 4 bytes follow the frame, like Ethernet's padding of short frames */
+    BAD_PAD, /* up to 4 bytes are appended */
     BAD_DUPLICATE,
-    BAD_REORDER, /* up to hold_frames others overtake the frame, for at most hold_ms */
+    BAD_REORDER, /* up to hold_frames other frames overtake the frame */
     BAD_DELAY,
     BAD_KINDS
 } bad_luck;
 
 enum { BAD_SIDES = 2, BAD_HELD = 256, BAD_SURE = 1000000 };
 
-/** How often each fault happens. Another thread may change these rates while the line runs. */
+/** How often each fault happens. Other threads may change these rates while the line runs. */
 typedef struct bad_rates {
-    atomic_uint chance[BAD_KINDS]; /* so many of BAD_SURE frames suffer this fault */
+    atomic_uint chance[BAD_KINDS]; /* number of faults in BAD_SURE frames */
     atomic_uint hold_frames, hold_ms, delay_ms;
     atomic_uint least, most; /* payload bytes of a cut piece; most = 0: gso_size */
     atomic_uint tos;
-    atomic_uint quiet;   /* how many first frames of each direction suffer no fault */
+    atomic_uint quiet;   /* number of first frames of each direction without faults */
     atomic_bool packets; /* true: cut segments and complete checksums, as a network card does */
 } bad_rates;
 
 typedef struct bad_counts {
-    _Atomic uint64_t in, in_bytes; /* other threads read these while the line runs */
+    _Atomic uint64_t in, in_bytes;
     uint64_t out, out_bytes;
-    uint64_t untaken; /* frames of `out` that the interface at the far end refused */
+    uint64_t untaken; /* frames that the receiving interface refused */
     uint64_t of[BAD_KINDS];
 } bad_counts;
 
 typedef struct bad_held {
     bad_frame frame;
-    uint64_t until_frame; /* the frame waits for the frame with this number in its direction */
+    uint64_t until_frame;
     int64_t until_ms;
 } bad_held;
 
@@ -69,23 +69,20 @@ typedef struct bad_line {
 
 const char *bad_luck_name(bad_luck luck);
 
-/** Set up a line between two sides, each direction with its own random numbers. Errors:
- * FED_ENOMEM */
+/** Set up a line between two sides. Errors: FED_ENOMEM */
 fed_status bad_line_open(bad_line *line, bad_rates *rates, uint64_t seed, bad_emit *emit,
                          void *user, fed_error *err) FED_CHECKED;
 void bad_line_close(bad_line *line);
 
-/** Take a frame that came in at side `from` (0 or 1). The line may change the frame's bytes. */
+/** Take a frame that came in at side `from` (0 or 1), and may change its bytes. */
 void bad_line_take(bad_line *line, int from, bad_frame *frame, int64_t now_ms);
 
-/** Send the delayed frames whose time has come. Returns the milliseconds until the next one, at
- * most 1000. */
+/** Send the delayed frames whose time has come. Returns how long the next one waits, at most 1000
+ * ms. */
 int bad_line_poll(bad_line *line, int64_t now_ms);
 
-/**
- * Join two network interfaces by the line until *stop is true. bad_line_socket makes a packet
- * socket for each interface. Frames are lost when a socket's buffer is full, as on a real line.
- */
+/** Read and send frames between two network interfaces until *stop is true. bad_line_socket makes a
+ * packet socket for an interface. */
 int bad_line_socket(const char *interface, fed_error *err); /* < 0: failed; err says why */
 bool bad_line_read(int fd, bad_frame *frame);               /* false: no frame has arrived */
 void bad_line_run(bad_line *line, const int sockets[BAD_SIDES], const atomic_bool *stop);

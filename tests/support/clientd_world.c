@@ -1,4 +1,4 @@
-/* Runs fedclientd in tests, with a coordinator of the test's own, and reads the program's log. */
+/* Runs fedclientd in tests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clientd_world.h"
 

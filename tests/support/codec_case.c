@@ -1,4 +1,5 @@
-/* One message of a codec, in memory of exactly its length: a sanitizer sees a read past its end. */
+/* Helpers for tests of codecs. Messages lie in memory of exactly their length, so that sanitizers
+ * find a read past the end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
 

@@ -1,4 +1,4 @@
-/* Helpers for a codec's tests: encode a few values, check the message, decode it. */
+/* Helpers for tests of codecs: encode some values, check the message, decode it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_CASE_H
 #define FED_CODEC_CASE_H

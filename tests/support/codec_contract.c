@@ -107,7 +107,7 @@ void contract_drop(contract_message *m) {
     free(m->residual);
 }
 
-/* Further specs, besides the specs that set one parameter to its smallest or largest value. */
+/* Specs besides each codec's defaults and the bounds of its parameters. */
 static const char *const more_specs[] = {
     "sbc:p=0.2,pos=rice",         "sbc:p=0.2,pos=rans",
     "sbc:p=0.2,pos=range",        "sbc:p=0.2,pos=auto",

@@ -1,4 +1,4 @@
-/* For the tests that every codec must pass: codecs, tensors and messages of many kinds. */
+/* For the contract tests of the codecs: specs, values and messages of many kinds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_CONTRACT_H
 #define FED_CODEC_CONTRACT_H
@@ -6,17 +6,16 @@
 #include "codecs/registry.h"
 #include "fed/pool.h"
 
-/** The codecs' vector unit that is tested, such as avx2. */
+/** The vector unit under test. */
 extern const fedcodec_unit *contract_unit;
 
-/** Return the same codec with the code of another vector unit. */
+/** Return the same codec on another vector unit. */
 fedcodec contract_on_unit(const fedcodec *codec, const fedcodec_unit *other);
 
 /** Parse a spec string as a codec of contract_unit. */
 fedcodec contract_parse(const char *spec);
 
-/** Give the k-th codec of contract_unit: each codec with its defaults, then with each parameter at
- * its smallest and largest value, then further specs. Returns false when there are no more. */
+/** Set *codec to the k-th codec to test, on contract_unit. Returns false after the last. */
 bool contract_codec(size_t k, fedcodec *codec);
 
 typedef enum contract_fill {
@@ -36,20 +35,20 @@ typedef enum contract_fill {
 
 extern const char *const contract_fill_names[CONTRACT_FILLS];
 
-/** Return n values of that kind, malloc'ed, with room for one more. */
+/** Return n values of that kind, malloc'ed. */
 float *contract_values(contract_fill kind, size_t n);
 float *contract_copy(const float *x, size_t n);
 
-/** A message in memory of exactly its length, so that a sanitizer sees a read past its end. */
+/** A message in memory of exactly its length, so that sanitizers find a read past its end. */
 typedef struct contract_message {
     fedcodec codec;
     size_t n;
     uint8_t *data;
     size_t len;
-    float *residual; /* what encoding has left of the values */
+    float *residual; /* the values minus what was sent */
 } contract_message;
 
-/** Encode x. residual: malloc'ed, the residual before the encoding; NULL: there is none. */
+/** Encode x. residual: NULL, or malloc'ed; it is added to x, and the message owns it. */
 contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
                                       size_t n);
 
@@ -59,7 +58,7 @@ void contract_drop(contract_message *m);
 /** Call visit with a message of each codec and each kind of tensor. */
 void contract_each_message(size_t n, void (*visit)(const contract_message *m, const float *x));
 
-/** A function for a pool's `run` that runs the parts one by one, the last part first. */
+/** A pool's `run` that runs the parts one by one, in backward order. */
 void contract_run_backwards(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
                             void *job);
 

@@ -1,4 +1,4 @@
-/* Files of golden messages. */
+/* Golden messages of codecs, read from files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_vectors.h"
 

@@ -46,13 +46,12 @@ void coordinator_open(coordinator *c) {
     must(fedserver_begin(c->server, &err), &err);
 }
 
-/* The test databases in use: a program may have several coordinators at once. */
 static bool taken[FED_POSTGRES_STORES];
 
 static unsigned take_place(void) {
     unsigned k = 0;
     if (!store_is("postgres")) {
-        return k; /* only PostgreSQL has numbered test databases */
+        return k;
     }
     while (k < FED_POSTGRES_STORES && taken[k]) {
         k++;

@@ -14,11 +14,11 @@
 
 typedef struct coordinator {
     char directory[256];
-    unsigned place; /* the number of the test database, where the store is PostgreSQL */
+    unsigned place; /* number of the PostgreSQL database */
     fedserver *server;
-    int64_t now_ms;       /* the time that the coordinator sees; tests change it */
-    uint64_t task_memory; /* limit in bytes for all tasks, from the next opening on; 0: none */
-    /* The address for other coordinators, from the next opening on; NULL: this one serves alone. */
+    int64_t now_ms;
+    uint64_t task_memory; /* limit for all tasks from the next opening on, in bytes; 0: none */
+    /* The address for other coordinators, from the next opening on; NULL: there are no others. */
     const char *address;
     /* Headers of the next requests; NULL: left out. */
     const char *range, *if_range, *bearer, *cookie, *agent, *device_name, *computes_on;
@@ -34,12 +34,12 @@ typedef struct test_device {
 /** The answer to a request. The caller frees the body with answer_free. */
 typedef struct answer {
     int status;
-    char error[32]; /* the error word of the JSON answer {"error": word}, or "" */
+    char error[32]; /* "error" of the JSON answer, or "" */
     bool hold;
     uint32_t hold_ms;
     char etag[20], content_range[72], set_cookie[128], file_name[64];
     const char *content_type;
-    uint8_t *body; /* the body, with a NUL after it */
+    uint8_t *body; /* followed by a NUL */
     size_t len;
 } answer;
 
@@ -56,7 +56,7 @@ void coordinator_only_on_sqlite(void);
 int coordinator_begin(void **state);
 int coordinator_end(void **state);
 
-/** Limit the tasks' memory to one task of the running one's size. Other tasks wait in the queue. */
+/** Limit the memory for tasks, so that only one task like the present one runs at a time. */
 void coordinator_one_at_a_time(coordinator *c);
 
 /** The kind of store, for tests that open it again with their own functions. */
@@ -74,13 +74,13 @@ void coordinator_restart(coordinator *c);
 /** Run `fedserver check` on a directory that no process serves. It must find nothing wrong. */
 void coordinator_check(const char *directory);
 
-/** Commit and begin the next batch, which sees what other handles of the store have changed. */
+/** Commit, and begin the next batch. */
 void coordinator_commit(coordinator *c);
 
 /** Advance the time by ms, and let the coordinator do what is due. */
 void coordinator_wait(coordinator *c, int64_t ms);
 
-/** Queue a task with this JSON, and let it start if it can. */
+/** Queue a task given as JSON. */
 uint64_t coordinator_task(coordinator *c, const char *json);
 
 /** Enrol a device with a new token. */
@@ -88,7 +88,7 @@ test_device coordinator_enrol(coordinator *c);
 test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 
-/** Return the device as the coordinator has it in memory, read from the store if necessary. */
+/** Return the coordinator's record of the device. */
 fedserver_device *coordinator_device(const coordinator *c, const test_device *d);
 uint64_t coordinator_enrolled(const coordinator *c);
 
@@ -97,7 +97,7 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
                        const char *query, const void *body, size_t len);
 void answer_free(answer *a);
 
-/** Return the JSON that GET path answers to a reader on the same machine. The caller frees it. */
+/** Return the JSON answer to GET path. The caller frees it. */
 json_t *coordinator_json(coordinator *c, const char *path, const char *query);
 
 int coordinator_status(coordinator *c, const test_device *d, const char *method, const char *path,
@@ -106,14 +106,14 @@ int coordinator_status(coordinator *c, const test_device *d, const char *method,
 /** Check that the answer has this status and this error word ("": none), and free the answer. */
 void answer_expect(answer *a, int status, const char *word);
 
-/** Return "409 cloned", or "200" where the word is "". Valid until the next call. */
+/** Return the status and the word as text. Valid until the next call. */
 const char *answer_short(int status, const char *word);
 
 /** Check in as a device that knows all tasks, and that the coordinator must answer at once. */
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version);
 
-/** Check in as device_checkin does, with all fields of the message given. */
+/** Check in with this message. The coordinator must answer at once. */
 fed_assignment device_say(coordinator *c, const test_device *d, const fed_checkin *checkin);
 
 fed_assignment device_ask_work(coordinator *c, const test_device *d);

@@ -1,4 +1,4 @@
-/* Trains a net on one backend and keeps the loss of each step, to compare backends. */
+/* Trains a net on a backend and records the loss of each step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "curve_case.h"
 

@@ -1,4 +1,4 @@
-/* Trains a net on one backend and keeps the loss of each step, to compare backends. */
+/* Trains a net on a backend and records the loss of each step, to compare backends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CURVE_CASE_H
 #define CURVE_CASE_H
@@ -9,19 +9,18 @@
 #include "fed/arch.h"
 #include "fedtrain/dataset.h"
 
-/** All backends begin with the same weights and take the same batches. */
+/** A training. All backends start with the same weights and take the same batches. */
 typedef struct curve_case {
     const fed_arch *arch;
     const fedtrain_dataset *set;
     const char *optimizer;
     size_t steps, batch;
     uint32_t seed;
-    uint32_t nudge; /* seed for a random last bit in each weight; 0: weights stay as they are */
+    uint32_t nudge; /* seed for small random changes of the weights; 0: none */
 } curve_case;
 
 /**
- * Train on the backend "fast", on "reference", or on a device by its name. The test or bench fails
- * if the training fails.
+ * Train on a backend, given by its name or a device's. The program fails if the training fails.
  *
  * loss    float[steps]
  * params  float[layout.size], the trained parameters

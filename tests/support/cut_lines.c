@@ -24,11 +24,11 @@ enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
 
 /* The parser's state for a stream of messages to PostgreSQL. */
 typedef struct reading {
-    bool started;    /* false until the first message, which has no type byte */
-    uint8_t head[8]; /* the beginning of the current message's head */
+    bool started;    /* false until the first message after encryption requests */
+    uint8_t head[8]; /* head of the current message */
     size_t have;
-    uint32_t left; /* bytes of the message after its head */
-    bool counted;  /* the next statement was already counted in deed_in */
+    uint32_t left; /* bytes of the message that are still to come */
+    bool counted;  /* the statement that begins here was counted in deed_in */
     bool last;     /* the deed happens at the end of the current message */
 } reading;
 
@@ -91,13 +91,13 @@ static int open_door(const char *text) {
         fail_msg("can't listen on %s for a line: %s", text, strerror(errno));
     }
     if (text[0] == '/') {
-        assert_int_equal(chmod(text, 0777), 0); /* PostgreSQL runs as another user */
+        assert_int_equal(chmod(text, 0777), 0);
     }
     (void)fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
 }
 
-/* Close both sides. shutdown also ends sockets that other processes have inherited. */
+/* Close both sides. shutdown is needed because other processes may have inherited the sockets. */
 static void hang_up(pair *p) {
     (void)shutdown(p->near, SHUT_RDWR);
     (void)shutdown(p->far, SHUT_RDWR);
@@ -152,8 +152,8 @@ static uint32_t number(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* A message's head is complete: find the length of the rest. Before its first message, a connection
- * may ask for encryption; these requests have codes of their own. */
+/* Take a complete head. Before its first message, a connection may ask for encryption by special
+ * codes. */
 static void take_head(reading *r) {
     enum { QUESTION = 80877103, LAST_QUESTION = 80877104 };
     if (r->started) {
@@ -239,7 +239,6 @@ static bool drain(cut_lines *lines, pair *p, lane *l, int to) {
     return (uint64_t)put < left;
 }
 
-/* Send what came before the deed. PostgreSQL takes it at once, unless PostgreSQL is stopped. */
 static void drain_all(cut_lines *lines, pair *p) {
     for (int k = 0; k < 100 && p->up.len > 0 && drain(lines, p, &p->up, p->far); k++) {
         struct pollfd room = {.fd = p->far, .events = POLLOUT};
@@ -247,7 +246,7 @@ static void drain_all(cut_lines *lines, pair *p) {
     }
 }
 
-/* Parse new bytes for PostgreSQL. Returns false when a deed has ended the connection. */
+/* Find the deed's statement in new bytes. Returns false if a deed has ended the connection. */
 static bool pass_statements(cut_forwarder *f, pair *p) {
     cut_line *line = &f->lines->line[p->line];
     lane *up = &p->up;
@@ -263,7 +262,7 @@ static bool pass_statements(cut_forwarder *f, pair *p) {
     due = false;
     (void)before_deed(line, &p->reading, up->bytes + pass, rest, &due);
     up->at = pass;
-    up->len = rest; /* these bytes still arrive if the deed only stopped their sender */
+    up->len = rest;
     return line->deed == CUT_STOPS;
 }
 

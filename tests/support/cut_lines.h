@@ -1,5 +1,5 @@
-/* Lines that a test cuts: they forward connections, in the test's thread or in a process of their
- * own. The test controls them through shared memory. */
+/* Lines that a test can cut: they forward connections, in the test's thread or in a process of
+ * their own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CUT_LINES_H
 #define FED_CUT_LINES_H
@@ -12,51 +12,45 @@ enum { CUT_LINES = 48, CUT_ADDRESS = 108 };
 
 typedef enum cut_state {
     CUT_OPEN = 0,
-    CUT_OFF, /* connections break, and new connections break at once */
-    CUT_HOLE /* nothing passes until the line is open again, and neither side gets an error */
+    CUT_OFF,
+    CUT_HOLE /* nothing passes, and neither side gets an error */
 } cut_state;
 
-/** What the line does at a chosen statement on its way to PostgreSQL. */
-typedef enum cut_deed {
-    CUT_KILLS = 1, /* sends SIGKILL to the victim and breaks the line's connections */
-    CUT_STOPS,     /* sends SIGSTOP to the victim */
-    CUT_BREAKS     /* sets the line's state to CUT_OFF */
-} cut_deed;
+/** What a line does at a chosen SQL statement on its way to PostgreSQL. */
+typedef enum cut_deed { CUT_KILLS = 1, CUT_STOPS, CUT_BREAKS } cut_deed;
 
 typedef struct cut_line {
-    /* Addresses: "/DIRECTORY/.s.PGSQL.5432", or "ADDRESS:PORT". */
+    /* Addresses: "/DIRECTORY/.s.PGSQL.5432" or "ADDRESS:PORT". */
     char from[CUT_ADDRESS], to[CUT_ADDRESS];
-    atomic_int state;         /* a cut_state */
-    atomic_uint statements;   /* statements so far to PostgreSQL, on all connections */
+    atomic_int state; /* a cut_state */
+    atomic_uint statements;
     atomic_uint deed_in;      /* the deed happens at the n-th statement from now; 0: at none */
-    atomic_int deed, victim;  /* a cut_deed; the process ID of its victim */
-    atomic_int deed_is_after; /* nonzero: the statement still passes, but its answer does not */
+    atomic_int deed, victim;  /* victim: a process ID */
+    atomic_int deed_is_after; /* nonzero: the statement passes before the deed */
     atomic_uint deeds;
 } cut_line;
 
-/** All lines. For lines in a process of their own, this is shared memory from fault_shared_new. */
+/** All lines. For cut_lines_start, allocate this by fault_shared_new. */
 typedef struct cut_lines {
     cut_line line[CUT_LINES];
     unsigned count;
-    /* Each connection breaks after so many bytes, both directions together; 0: none does. */
+    /* Each connection breaks after so many bytes, counted in both directions; 0: none breaks. */
     _Atomic uint64_t break_bytes;
-    /* Counts of all lines: connections made; connections broken by break_bytes; bytes per
-     * direction. */
+    /* Counts of all lines. breaks: connections broken by break_bytes. */
     _Atomic uint64_t dialled, breaks, up_bytes, down_bytes;
 } cut_lines;
 
 /** Add a line, before cut_lines_start. Returns its number. */
 unsigned cut_lines_add(cut_lines *lines, const char *from, const char *to);
 
-/** Add two lines from 127.0.0.2 to 127.0.0.1, at ports that are free on both. So a device that is
- * told the port of a server at 127.0.0.1 uses the line. */
+/** Add two lines from 127.0.0.2 to 127.0.0.1, each with the same free port on both sides. */
 void cut_lines_add_ports(cut_lines *lines, uint16_t ports[2]);
 
-/** Start a process that forwards and ends with the caller's. Returns when every line listens. */
+/** Start a process that forwards, after every line listens. It ends with the caller's process. */
 pid_t cut_lines_start(cut_lines *lines);
 
-/** Forward in the caller's thread instead of a process. Each cut_lines_poll forwards the bytes that
- * have come, and waits at most wait_ms for some. Only one thread may use it. */
+/** Forward in the caller's thread. Each cut_lines_poll forwards what has come, and waits at most
+ * wait_ms. */
 typedef struct cut_forwarder cut_forwarder;
 cut_forwarder *cut_lines_open(cut_lines *lines);
 void cut_lines_poll(cut_forwarder *f, int wait_ms);

@@ -1,4 +1,4 @@
-/* A model with small tensors, values to send, and the envelope of these values. */
+/* A model with small tensors, values, and their envelope. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "envelope_case.h"
 

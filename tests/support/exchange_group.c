@@ -49,7 +49,7 @@ static size_t offset_of(uint32_t k) {
     return at;
 }
 
-/* Room for two gradients, because two steps may be under way at once. */
+/* Two gradients, because two steps may be under way. */
 typedef struct gradients {
     float *host, *put; /* float32[2 * exchange_size()]; put: host, or GPU memory */
 } gradients;
@@ -64,8 +64,7 @@ static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, c
     make_order(entry, step, order);
     for (uint32_t k = 0; k < TENSORS; k++) {
         size_t at = offset_of(order[k]), n = tensor[order[k]];
-        if (entry->stream != NULL) { /* the copy may end later than the call that gives it to the
-                                        exchange */
+        if (entry->stream != NULL) {
             FED_TRY(fed_gpu_copy(entry->stream, g->put + slot + at, g->host + slot + at,
                                  n * sizeof(float), FED_GPU_UP));
         }

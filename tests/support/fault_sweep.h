@@ -1,4 +1,4 @@
-/* Runs one operation again and again: with each kind of fault, at each of its system calls. */
+/* Runs one operation many times, with each kind of fault at each of its system calls. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULT_SWEEP_H
 #define FAULT_SWEEP_H
@@ -14,11 +14,11 @@
 
 typedef struct fault_sweep {
     const char *directory;
-    uint64_t step; /* test every step-th call, to save time */
+    uint64_t step; /* test every step-th call only */
     void *user;
-    void (*start)(void *user); /* prepares the directory for the operation */
-    bool (*deed)(void *user);  /* the operation, in a process of its own; true: acknowledged */
-    void (*end)(void *user, bool acknowledged); /* checks the files that the operation left */
+    void (*start)(void *user);
+    bool (*deed)(void *user); /* the operation; runs in a process of its own; true: acknowledged */
+    void (*end)(void *user, bool acknowledged);
 } fault_sweep;
 
 static inline bool fault_sweep_deed(const fault_sweep *sweep, fault_plan *plan) {
@@ -52,12 +52,12 @@ static inline void fault_sweep_run(const fault_sweep *sweep) {
             assert_true(fired || acknowledged);
         }
         assert_false(fired);
-        assert_true(at > 1 + 2 * sweep->step); /* otherwise too few calls were tested */
+        assert_true(at > 1 + 2 * sweep->step);
     }
     fault_shared_free(plan, sizeof *plan);
 }
 
-/** Call this first in main: it puts temporary directories into memory, since disks sync slowly. */
+/** Call this first in main. It puts temporary directories into memory, to save time. */
 static inline void fault_sweep_in_memory(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1);

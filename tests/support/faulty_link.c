@@ -1,4 +1,4 @@
-/* A link of workers around another link, with faults (faulty_link.h). */
+/* A link with faults (faulty_link.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "faulty_link.h"
 
@@ -18,7 +18,7 @@ typedef struct faulty {
     bool lost;
     uint32_t rank;
     fed_rng rng;
-    feddc_event kept[MIX]; /* events that the inner link has given, in its order */
+    feddc_event kept[MIX];
     uint32_t count;
 } faulty;
 
@@ -59,7 +59,7 @@ static fed_status faulty_send(void *self, uint32_t to, const feddc_head *head, c
     return f->plan->inner->send(f->inner, to, head, data, len, token, err);
 }
 
-/* Take events from the inner link until the buffer is full. Wait only if it is empty. */
+/* Take events from the inner link until the buffer is full. Wait only while it is empty. */
 static fed_status collect(faulty *f, int ms, fed_error *err) {
     uint32_t room = f->plan->mix < 1 ? 1 : f->plan->mix > MIX ? MIX : f->plan->mix;
     while (f->count < room) {
@@ -73,7 +73,7 @@ static fed_status collect(faulty *f, int ms, fed_error *err) {
     return FED_OK;
 }
 
-/* Remove a random event from the buffer, but never one before an earlier event of the same peer. */
+/* Remove a random event from the buffer, but keep the order of each peer's events. */
 static feddc_event draw(faulty *f) {
     uint32_t one = fed_rng_below(&f->rng, f->count);
     for (uint32_t k = 0; k < one; k++) {

@@ -1,5 +1,4 @@
-/* A link of workers around another link, with faults: one rank fails at its k-th event, and events
- * are late or out of order. */
+/* A link around another link, with faults: a rank fails, or events are late or in another order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULTY_LINK_H
 #define FAULTY_LINK_H
@@ -12,21 +11,20 @@ enum { FAULTY_RANKS = 64 };
 typedef struct faulty_plan {
     const feddc_link_vtable *inner;
     uint32_t victim;
-    uint64_t at;  /* number of the victim's events before it fails; 0: no rank fails */
-    bool orderly; /* the failing rank says goodbye to its peers */
+    uint64_t at; /* events of the victim before it fails; 0: no rank fails */
+    bool orderly;
     uint32_t delay_us;
-    uint32_t mix; /* up to this many events, at most 16, of different ranks change places */
+    uint32_t mix; /* up to this many events, at most 16, change their order */
     uint64_t seed;
 
-    uint64_t events[FAULTY_RANKS]; /* result: each rank's events but FEDDC_WOKEN and _NOTHING */
+    uint64_t events[FAULTY_RANKS]; /* result: number of each rank's events */
 } faulty_plan;
 
 /**
  * Return a link with these faults. The plan must outlive everything opened by the link. The next
  * call replaces the plan.
  *
- * The failed rank's calls of send and wait return FED_EIO from then on. Its peers see it go when it
- * closes the link: its messages come in order, and its FEDDC_GONE comes last.
+ * After the failure, the victim's calls of send and wait return FED_EIO.
  */
 const feddc_link_vtable *faulty_link(faulty_plan *plan);
 

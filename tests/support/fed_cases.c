@@ -1,11 +1,11 @@
-/* Finds the tests of a program and runs them (fed_cases.h). */
+/* Runs the tests that registered themselves (fed_cases.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
 static fed_case *first;
 static size_t count;
 
-/* Insert the test by its line. A compiler may call constructors in any order. */
+/* Insert the test by its line, because the order of constructors is not defined. */
 void fed_case_add(fed_case *one) {
     fed_case **at = &first;
     while (*at != NULL && (*at)->line < one->line) {
@@ -23,7 +23,7 @@ typedef struct fixture {
 static int run(fixture group, fixture each) {
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     if (tests == NULL) {
-        return 1; /* out of memory, or the program has no test */
+        return 1;
     }
     size_t k = 0;
     for (const fed_case *one = first; one != NULL; one = one->next) {

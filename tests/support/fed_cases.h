@@ -1,19 +1,19 @@
-/* Tests that register themselves: a test is written once, and no list names it. */
+/* Tests that register themselves, so that no list of them is needed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CASES_H
 #define FED_CASES_H
 
 #include "fed_test.h"
 
-/** Define a test: FED_TEST(what_it_states) { ... }. A file needs no main; fed_cases_main.c has one,
- * which runs the tests in the order of the file. */
+/** Define a test: FED_TEST(what_it_states) { ... }. fed_cases_main.c has a main that runs the
+ * file's tests in their order. */
 #define FED_TEST(name)                                                                             \
     static void name(void);                                                                        \
     FED_CASE(name, ((void)fed_state, name()))                                                      \
     static void name(void)
 
-/** Define a test whose parameter is the *state that a setup has made: FED_TEST_WITH(what_it_states,
- * world *w) { ... }. */
+/** Define a test with a parameter, the *state of its setup: FED_TEST_WITH(what_it_states, world *w)
+ * { ... }. */
 #define FED_TEST_WITH(name, parameter)                                                             \
     static void name(parameter);                                                                   \
     FED_CASE(name, name(*fed_state))                                                               \
@@ -28,7 +28,6 @@
         fed_case_add(&one);                                                                        \
     }
 
-/** A registered test; for the macros above. */
 typedef struct fed_case {
     const char *name;
     CMUnitTestFunction function;
@@ -38,8 +37,8 @@ typedef struct fed_case {
 
 void fed_case_add(fed_case *one);
 
-/** For a program with a main of its own: run its tests. fed_cases_run calls setup and teardown
- * once, fed_cases_run_each around each test. Either may be NULL. Returns how many tests failed. */
+/** For a program with its own main: run its tests. setup and teardown, which may be NULL, are
+ * called once, or (_each) for each test. Returns how many tests failed. */
 int fed_cases_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 int fed_cases_run_each(CMFixtureFunction setup, CMFixtureFunction teardown);
 

@@ -1,4 +1,4 @@
-/* The main of a test program that has none of its own. */
+/* The main of test programs without a main of their own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

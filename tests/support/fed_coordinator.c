@@ -1,4 +1,4 @@
-/* A real coordinator for tests. */
+/* A coordinator for tests, served on loopback by a thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_coordinator.h"
 

@@ -1,4 +1,4 @@
-/* A real coordinator for tests, in a directory of its own. A thread serves it on loopback. */
+/* A coordinator for tests, served on loopback by a thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_COORDINATOR_H
 #define FED_COORDINATOR_H
@@ -13,8 +13,8 @@
 typedef struct fed_coordinator {
     char directory[300];
     char *ca;
-    uint16_t front, devices; /* ports; they stay the same after a restart */
-    uint32_t requests_per_s; /* limit, as in fedserver_http_options; 0: its default */
+    uint16_t front, devices; /* ports */
+    uint32_t requests_per_s; /* as in fedserver_http_options; 0: its default */
     fedserver *server;
     pthread_t thread;
     atomic_int stop;
@@ -30,8 +30,8 @@ void fed_coordinator_close(fed_coordinator *c);
 void fed_coordinator_start(fed_coordinator *c);
 void fed_coordinator_stop(fed_coordinator *c);
 
-/** Return how many slots of the open round are taken, and how many declines came since the start.
- * Restarts the serving thread, because that owns these figures. */
+/** Return how many slots of the open round are taken, and how many declines there were. Restarts
+ * the serving thread. */
 void fed_coordinator_look(fed_coordinator *c, uint32_t *leased, uint64_t *declines);
 
 void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]);

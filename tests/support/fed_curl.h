@@ -19,23 +19,23 @@ typedef struct fed_identity {
 void fed_identity_make(const fed_pem *ca_key, const fed_pem *ca, fed_cert_purpose purpose,
                        int64_t from, int64_t until, fed_identity *who);
 
-/** A handle for https://127.0.0.1:port/path that trusts `ca` only. who: the client's certificate;
- * NULL: none. */
+/** Make a handle for https://127.0.0.1:port/path that trusts only `ca`. who: the client's
+ * certificate; NULL: none. */
 CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, const char *path);
 
 typedef struct fed_reply {
     CURLcode code;
-    long status; /* HTTP status; 0: no answer came */
+    long status; /* 0: no answer came */
     fed_writer body, headers;
 } fed_reply;
 
 fed_reply fed_curl_ask(CURL *curl);
 
-/** Add a header to the handle's requests. The handle must then be closed by fed_curl_close. */
+/** Add a header to the handle's requests. Close the handle with fed_curl_close. */
 void fed_curl_header(CURL *curl, const char *line);
 void fed_curl_close(CURL *curl);
 
-/* The two halves of fed_curl_ask, for use with curl_multi. */
+/* For requests by curl_multi: prepare the handle, and later complete the reply. */
 void fed_curl_listen(CURL *curl, fed_reply *reply);
 void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
 
@@ -53,12 +53,13 @@ void fed_curl_expect(CURL *curl, long status, const char *part_of_body);
  * the certificate. */
 long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who);
 
-/** Open a TLS connection without HTTP, for a test that sends bytes of its own. */
+/** Open a TLS connection, to send any bytes. */
 CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port);
 void fed_curl_send(CURL *curl, const char *words);
-/** Send data until all is sent or the other side closes. Returns whether all was sent. */
+/** Send data. Returns false if the other side closes before all is sent. */
 bool fed_curl_send_bytes(CURL *curl, const void *data, size_t len);
-/** Receive into dst until the bytes contain `end`, the connection closes, or 10 s have passed. */
+/** Receive text into dst until it contains `end`, the connection closes, or the time is over (10 s,
+ * or `ms`). */
 void fed_curl_receive(CURL *curl, const char *end, char *dst, size_t cap);
 void fed_curl_receive_for(CURL *curl, const char *end, char *dst, size_t cap, int ms);
 /** Receive until these words have come. The test fails if they don't. */

@@ -6,24 +6,24 @@
 #include "fed_fake.h"
 #include "fedclient/fedclient.h"
 
-/** The training callback adds a few multiples of 2^-10 to every value. `trained` is the sum of all
- * durable trainings. So it always equals the counted updates plus the residual. */
+/** A client whose training callback adds small multiples of 2^-10 to the values. `trained` sums all
+ * durable trainings. So `trained` equals what was counted plus the residual. */
 typedef struct fed_device {
     fed_fake fake;
     fed_fake_flash flash;
     fedclient *client;
     fedclient_options options;
     fed_error err;
-    float *trained, *last; /* last: the training of the latest callback */
+    float *trained, *last; /* last: the latest training */
     uint64_t calls;
-    float step;        /* unit of the trained values: 2^-10 */
-    fed_status answer; /* what the callback returns */
-    uint32_t samples;  /* what the callback reports */
-    float poison;      /* the callback adds this to value 5; NaN makes the training bad */
-    float loss;        /* what the callback reports */
+    float step;        /* unit of the changes: 2^-10 */
+    fed_status answer; /* status that the callback returns */
+    uint32_t samples;
+    float poison; /* added to value 5; NaN makes the training invalid */
+    float loss;
 } fed_device;
 
-/** Check that the call succeeds, or fail the test with the device's error. */
+/** Check that the call succeeds, or fail the test with the device's error text. */
 #define assert_fed_ok_err_of(device, call)                                                         \
     do {                                                                                           \
         fed_status fed_test_status_ = (call);                                                      \
@@ -36,18 +36,18 @@ typedef struct fed_device {
 void fed_device_open(fed_device *device, const char *codec, uint32_t rounds);
 void fed_device_close(fed_device *device);
 
-/** fed_device_setup makes a device as fed_device_open does, as the test's state.
- * fed_device_teardown closes and frees the state, which is a device or begins with one. */
+/** Make a device with fed_device_open as the test's state; close and free it. The state of
+ * fed_device_teardown may also be a struct that begins with a device. */
 int fed_device_setup(void **state, const char *codec, uint32_t rounds);
 int fed_device_teardown(void **state);
 
-/** Let the coordinator end the task and begin another one with this model. */
+/** End the coordinator's task, and begin another one with this model. */
 void fed_device_new_task(fed_device *device, const char *model);
 
-/** Simulate a loss of power: the client starts again from its store. */
+/** Simulate a power loss: the client starts again from its store. */
 void fed_device_restart(fed_device *device);
 
-/** Call fedclient_step. If the step has made a training durable, add it to `trained`. */
+/** Call fedclient_step. A training that became durable is added to `trained`. */
 fed_status fed_device_step(fed_device *device, fedclient_event *event);
 
 fedclient_event fed_device_event(fed_device *device);
@@ -57,12 +57,10 @@ void fed_device_fail(fed_device *device, fed_status wanted);
 /** Step at most `turns` times, until the device knows that the task is finished. */
 void fed_device_finish(fed_device *device, unsigned turns);
 
-/** Check for each value that trained == counted + residual, within `tolerance`. The outcome of each
- * upload must be known. */
+/** Check for each value that trained equals counted + residual, within `tolerance`. */
 void fed_device_check(fed_device *device, float tolerance);
 
-/** Return the residual that the store still has to send, read as docs/durability.md says. The
- * caller frees it. */
+/** Return the residual in the store, read as docs/durability.md describes. The caller frees it. */
 float *fed_owed(const fedclient_platform *store, const fed_layout *layout);
 
 float fed_device_owed(fed_device *device);

@@ -1,4 +1,4 @@
-/* Made-up digits in IDX files. */
+/* A made-up data set in MNIST's file format. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_digits.h"
 

@@ -1,4 +1,4 @@
-/* Made-up training whose sums are exact, and the residual that is still to be sent. */
+/* Made-up training with known values, and the residual in a device's store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_drill.h"
 

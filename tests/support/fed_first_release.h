@@ -3,14 +3,13 @@
 #ifndef FED_FIRST_RELEASE_H
 #define FED_FIRST_RELEASE_H
 
-/* SQLite. Run the last three one after the other: from today's layout to 8, to 7 (release 0.1.0),
- * and to the very first one. */
+/* SQLite. From today's layout, run FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE in this order. */
 
-/** Back to layout 13, in which no table names the leases of open rounds. */
+/** From layout 14 back to 13. */
 #define FED_LAYOUT_13 "BEGIN; DROP TABLE leases; PRAGMA user_version = 13; COMMIT;"
 
-/** Back to layout 8: a task has a column for each key, and a device has none for what it computes
- * on. No model may lie in files of its own, and no round may be closing. */
+/** From today's layout back to 8. No model may lie in files of its own, and no round may be
+ * closing. */
 #define FED_LAYOUT_8                                                                               \
     "BEGIN;"                                                                                       \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
@@ -97,8 +96,7 @@
     "ALTER TABLE models DROP COLUMN state_guard;"                                                  \
     "PRAGMA user_version = 7; COMMIT;"
 
-/** Back to the first release's layout: the open round's updates are in a table by device. So none
- * of their bodies may lie in a segment file. */
+/** From layout 7 back to 1. No update may lie in a segment file. */
 #define FED_FIRST_RELEASE                                                                          \
     "BEGIN; ALTER TABLE updates RENAME TO updates_by_lease;"                                       \
     "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER NOT NULL UNIQUE"                 \
@@ -121,7 +119,7 @@
     "ALTER TABLE models DROP COLUMN state;"                                                        \
     "PRAGMA user_version = 1; COMMIT;"
 
-/* PostgreSQL. Run these one after the other: from today's layout to 2, and to 1. */
+/* PostgreSQL. Run these in this order, from today's layout on. */
 
 #define FED_PG_LAYOUT_2                                                                            \
     "DROP TABLE fedserver.leader; ALTER TABLE fedserver.revision DROP COLUMN term;"                \

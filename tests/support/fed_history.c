@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One event of a history, with up to four numbers; unused ones are 0. */
+/* One event of a history. Unused fields are 0. */
 typedef struct deed {
-    unsigned device; /* in a committed round: the number of the log */
-    uint32_t number; /* number of a round or of a version */
+    unsigned device; /* a device, or the number of a log */
+    uint32_t number; /* a round or a version */
     uint32_t updates;
     uint64_t lease, digest;
 } deed;
@@ -21,7 +21,7 @@ typedef struct list {
 
 struct fed_history {
     list acknowledged, announced, committed, stored;
-    unsigned logs; /* number of coordinators' logs before the present one */
+    unsigned logs;
 };
 
 fed_history *fed_history_new(void) {
@@ -94,7 +94,6 @@ bool fed_history_read_log(fed_history *history, const char *path) {
     return true;
 }
 
-/* Write to `why` which rule is broken, and return false. */
 #define BROKEN(...) (snprintf(why, cap, __VA_ARGS__), false)
 
 static int by_lease(const void *a, const void *b) {
@@ -104,7 +103,7 @@ static int by_lease(const void *a, const void *b) {
 
 static bool each_lease_once(list *l, char *why, size_t cap) {
     size_t kept = 0;
-    if (l->count > 0) { /* qsort needs an array, and an empty list has none */
+    if (l->count > 0) { /* qsort must not get NULL */
         qsort(l->items, l->count, sizeof *l->items, by_lease);
     }
     for (size_t k = 0; k < l->count; k++) {
@@ -196,7 +195,7 @@ static bool versions_have_one_content(const list *announced, char *why, size_t c
                               d->number, other->device, d->device);
             }
             if (other->number == d->number) {
-                break; /* the earlier event was compared with all events before it */
+                break;
             }
         }
     }

@@ -1,4 +1,4 @@
-/* The acknowledged updates, and a simple computation of the models that result (fed_ledger.h). */
+/* A ledger of acknowledged updates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_ledger.h"
 
@@ -67,7 +67,7 @@ fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, ui
     return status;
 }
 
-/** The weight is FedBuff's, 1 / sqrt(1 + staleness), in 64ths. */
+/** The weight is that of FedBuff, 1 / sqrt(1 + staleness), in units of 1/64. */
 fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) {
     for (size_t k = 0; k < ledger->count; k++) {
         fed_ledger_entry *e = &ledger->entries[k];

@@ -25,7 +25,7 @@ typedef struct peer {
     fed_load *load;
     state state;
     uint32_t watched;
-    bool parked; /* the answer that is due belongs to no run, as after fed_load_post */
+    bool parked; /* the answer is to a posted request */
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;
@@ -39,7 +39,7 @@ typedef struct peer {
     bool in_body;
     int status;
     uint8_t body[FED_LOAD_BODY];
-    fed_load_ask ask; /* NULL: the run that this callback belongs to is over */
+    fed_load_ask ask;
     fed_load_heard heard;
     void *user;
 } peer;
@@ -53,9 +53,9 @@ struct fed_load {
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
-    size_t due, parked; /* answers due to the current run; answers due to fed_load_post */
+    size_t due, parked; /* numbers of missing answers; parked: those to posted requests */
     size_t answers, failures;
-    float *ms; /* response times of the current run, in milliseconds */
+    float *ms; /* response times */
     uint8_t chunk[CHUNK];
 };
 
@@ -84,8 +84,8 @@ static bool take_cert(peer *p, const char *key, const char *cert) {
     return p->has_cert;
 }
 
-/* Parse a certificate only when the handshake asks for it: 4,000 parsed certificates would take
- * most of the memory. */
+/* Parse a certificate only when the handshake asks for it, because parsed certificates take much
+ * memory. */
 static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
                     int authority_count, const gnutls_pk_algorithm_t *algorithms,
                     int algorithm_count, gnutls_pcert_st **cert, unsigned int *cert_count,
@@ -155,7 +155,7 @@ static void hang_up(fed_load *load, peer *p) {
     if (p->state == SENDING || p->state == HEARING) {
         *awaited(load, p) -= 1;
     }
-    load->failures += p->state != IDLE; /* the server may close an idle connection at any time */
+    load->failures += p->state != IDLE;
     forget_cert(p);
     gnutls_deinit(p->tls);
     close(p->fd);
@@ -324,8 +324,7 @@ static void take(peer *p, const uint8_t *data, size_t len) {
     }
 }
 
-/* Receive at most one answer and a limited number of bytes, so that the other connections are
- * served, too. */
+/* Receive at most one answer and some bytes, so that each connection gets its turn. */
 static void hear(fed_load *load, peer *p) {
     enum { RECORDS = 32 };
     for (int k = 0; k < RECORDS && p->state != CLOSED; k++) {
@@ -342,7 +341,7 @@ static void hear(fed_load *load, peer *p) {
         }
         take(p, load->chunk, (size_t)got);
         if (p->in_body && p->heard_len >= p->body_len) {
-            if (p->state == SENDING) { /* refused early, so no other request can follow here */
+            if (p->state == SENDING) {
                 hang_up(load, p);
             } else {
                 conclude(load, p);

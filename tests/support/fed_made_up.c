@@ -1,4 +1,4 @@
-/* A log of a simulation that never ran: typical learning curves, absent devices and traffic. */
+/* A made-up log of a simulation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_made_up.h"
 

@@ -1,4 +1,4 @@
-/* Tasks, tokens and the CA of a coordinator's directory. */
+/* Changes a coordinator's directory as an operator's commands do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_operator.h"
 

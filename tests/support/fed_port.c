@@ -11,7 +11,7 @@ uint16_t fed_port_keep(void) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t len = sizeof at;
     const int on = 1;
-    /* The socket is bound, but never listens, and is never closed: it only reserves the port. */
+    /* This socket only reserves the port. It is never closed. */
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);

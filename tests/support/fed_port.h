@@ -5,9 +5,8 @@
 
 #include <stdint.h>
 
-/** Return a port that is free on all addresses of this machine. Until the process ends, servers
- * with SO_REUSEADDR can listen on it repeatedly, and the system gives it to no other socket, above
- * all not to an outgoing connection. */
+/** Return a port that is free on all addresses. Until the process ends, servers with SO_REUSEADDR
+ * can listen on it, and the system gives it to no other socket. */
 uint16_t fed_port_keep(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Starts and stops PostgreSQL servers for tests. A wait over PATIENCE_MS fails the test. */
+/* Starts and stops PostgreSQL servers for tests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* setgroups */
 #include "fed_postgres.h"
@@ -65,7 +65,7 @@ bool fed_postgres_is_there(void) {
 
 #ifdef FED_TEST_POSTGRES
 
-/* Return the user to run PostgreSQL as, which refuses root. NULL: the present user. */
+/* Return the user to run PostgreSQL as, because it refuses root. NULL: the present user. */
 static const struct passwd *user_without_rights(void) {
     if (geteuid() != 0) {
         return NULL;
@@ -82,7 +82,7 @@ static void become_user(void) {
         (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)) {
         _exit(126);
     }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the server ends when the test's process ends */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* end with the test's process */
 }
 
 static pid_t start_program(const fed_postgres *server, const char *name, char **arguments) {
@@ -99,7 +99,7 @@ static pid_t start_program(const fed_postgres *server, const char *name, char **
         (void)dup2(file, 1);
         (void)dup2(file, 2);
         (void)!chdir(server->directory);
-        arguments[0] = program; /* PostgreSQL 17 finds its other programs beside this path */
+        arguments[0] = program;
         execv(program, arguments);
         _exit(127);
     }
@@ -116,15 +116,12 @@ static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     return true;
 }
 
-/* Make the server's directory, owned by its user. data[PATH_SIZE]: the path of the database's
- * files. */
 static void make_directory(fed_postgres *server, char *data) {
     const char *base = getenv("TMPDIR");
     const struct passwd *user = user_without_rights();
     *server = (fed_postgres){.pid = 0};
     snprintf(server->directory, sizeof server->directory, "%s/fed_pg-XXXXXX",
-             base != NULL && strlen(base) < 80 ? base : "/tmp"); /* the path of a Unix socket
-                                                                    must be short */
+             base != NULL && strlen(base) < 80 ? base : "/tmp");
     assert_non_null(mkdtemp(server->directory));
     assert_true(user == NULL || chown(server->directory, user->pw_uid, user->pw_gid) == 0);
     snprintf(data, PATH_SIZE, "%s/data", server->directory);
@@ -183,7 +180,7 @@ void fed_postgres_start(fed_postgres *server) {
                          NULL};
     while (server->pid == 0 || !answers(server)) {
         assert_true(fed_clock_monotonic_ms() < end_ms);
-        /* After SIGKILL, a server starts only when all processes of its predecessor have ended. */
+        /* A server can't start before all processes of its predecessor have ended. */
         if (server->pid == 0 || ended_by(server->pid, 0, &how)) {
             server->pid = start_program(server, "postgres", arguments);
         }
@@ -191,9 +188,8 @@ void fed_postgres_start(fed_postgres *server) {
     }
 }
 
-/* Stop the postmaster first, so that it starts no more processes, then send the signal to its
- * children. Without the list of children in /proc, processes of a killed server end by themselves a
- * moment later, perhaps after one more commit. */
+/* Stop the postmaster first, so that it starts no more processes, and then send the signal to its
+ * children and to itself. */
 void fed_postgres_signal(const fed_postgres *server, int number) {
     char path[64];
     long process;
@@ -202,7 +198,7 @@ void fed_postgres_signal(const fed_postgres *server, int number) {
              (long)server->pid);
     FILE *list = fopen(path, "r");
     while (list != NULL && fscanf(list, "%ld", &process) == 1) {
-        (void)kill((pid_t)process, number); /* the process may have ended since it was listed */
+        (void)kill((pid_t)process, number);
     }
     if (list != NULL) {
         fclose(list);
@@ -220,7 +216,7 @@ void fed_postgres_kill(fed_postgres *server) {
 void fed_postgres_close(fed_postgres *server) {
     int how;
     if (server->pid != 0) {
-        (void)kill(server->pid, SIGINT); /* SIGINT ends the connections, too */
+        (void)kill(server->pid, SIGINT);
         if (!ended_by(server->pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how)) {
             fed_postgres_kill(server);
         }
@@ -262,8 +258,7 @@ static void wait_for(const char *where, const char *question) {
     }
 }
 
-/* Set synchronous_standby_names before the copy is made, so that the standby inherits it: once
- * promoted, it waits for a standby of its own. */
+/* Set synchronous_standby_names before the copy is made, so that the standby inherits it. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby) {
     char data[PATH_SIZE], host[PATH_SIZE];
     snprintf(host, sizeof host, "%s", folder);
@@ -288,7 +283,6 @@ void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
     fed_postgres_standby_by(primary, primary->directory, standby);
 }
 
-/* Promote by pg_ctl, because what the standby still replays may cancel an SQL statement. */
 void fed_postgres_promote(fed_postgres *standby) {
     char data[PATH_SIZE];
     snprintf(data, sizeof data, "%s/data", standby->directory);
@@ -328,8 +322,8 @@ void fed_postgres_clear(const char *where) {
     fed_postgres_sql(where, "DROP SCHEMA IF EXISTS fedserver CASCADE", NULL, 0);
 }
 
-/* Return the connection string of the k-th database of the shared server. Number 0 always exists,
- * the others from the first call on. */
+/* Return the connection string of the k-th database of the shared server, which is created if
+ * needed. */
 static const char *database(unsigned k) {
     static char where[FED_POSTGRES_STORES][320];
     assert_true(k < FED_POSTGRES_STORES);

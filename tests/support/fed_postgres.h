@@ -1,5 +1,4 @@
-/* A PostgreSQL server for one test, in a temporary directory with its Unix socket, run by a user
- * without rights. */
+/* A PostgreSQL server for tests, in a temporary directory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_POSTGRES_H
 #define FED_POSTGRES_H
@@ -9,9 +8,9 @@
 #include <sys/types.h>
 
 typedef struct fed_postgres {
-    pid_t pid; /* process ID of the postmaster, the main process; 0: not running */
+    pid_t pid; /* process ID of the postmaster, PostgreSQL's main process; 0: not running */
     char directory[200];
-    char where[300]; /* connection string of its database */
+    char where[300];
 } fed_postgres;
 
 /** Is this build made with PostgreSQL, and is a server installed? If not, print what is missing. */
@@ -24,7 +23,7 @@ const char *fed_postgres_programs(void);
 void fed_postgres_open(fed_postgres *server);
 void fed_postgres_close(fed_postgres *server);
 
-/** Start a server again after it was killed. Returns when it answers. */
+/** Start a server again after it was killed, and wait until it answers. */
 void fed_postgres_start(fed_postgres *server);
 
 /** Send a signal to the postmaster and all its child processes. */
@@ -32,19 +31,17 @@ void fed_postgres_signal(const fed_postgres *server, int number);
 
 void fed_postgres_kill(fed_postgres *server);
 
-/** Make a synchronous standby of a running server, which then answers a commit once the standby has
- * it. *standby: zeroed, or a killed server, whose directory is used again. */
+/** Make a synchronous standby of a running server. From then on a commit waits for the standby.
+ * *standby: zeroed, or a killed server, whose directory is used again. */
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
-/** As fed_postgres_standby, but the standby reaches the primary by the socket in this folder. */
+/** As fed_postgres_standby, but the standby connects by the socket in this folder. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby);
 
 /** Turn the standby into a primary after its primary was killed. The new primary answers no commit
- * until it has a standby. Make the old primary its standby; never start the old one as a primary
- * again. */
+ * until it has a standby of its own. */
 void fed_postgres_promote(fed_postgres *standby);
 
-/** Write a connection string of all these servers. A coordinator uses the server that accepts
- * writes. */
+/** Write a connection string that names all these servers. */
 void fed_postgres_where_all(const fed_postgres *servers, size_t count, char *where, size_t cap);
 
 /** Run SQL. first[cap], where not NULL: the first value of the result as text; "": none. */
@@ -53,19 +50,16 @@ void fed_postgres_sql(const char *where, const char *sql, char *first, size_t ca
 /** Return the connection string of the server that all tests of this program share; "": none. */
 const char *fed_postgres_shared(void);
 
-/** Return an empty store for `fedserver init --store`. "postgres": the store is on the shared
- * server; if there is none, the program ends as skipped. Any other name, also NULL, is returned as
- * it is. */
+/** Return an argument for `fedserver init --store`. "postgres": an emptied database of the shared
+ * server, or the program ends as skipped. Any other name, also NULL, is returned as it is. */
 const char *fed_postgres_store(const char *name);
 
 enum { FED_POSTGRES_STORES = 16 };
 
-/** As fed_postgres_store, in the k-th of FED_POSTGRES_STORES databases, for several
- * coordinators. */
+/** As fed_postgres_store, with the k-th of FED_POSTGRES_STORES databases. */
 const char *fed_postgres_store_at(const char *name, unsigned k);
 
-/** Let the coordinator with this handle ask at its next batch whether others have changed the
- * store. It does not ask in each batch, and PostgreSQL's notification may come late. */
+/** Let the coordinator with this store handle look for changes by others at its next batch. */
 void fed_postgres_look_again(void *db);
 
 /** Delete the coordinator in this database, if there is one. */

@@ -1,4 +1,4 @@
-/* A program of this project, run as a person runs it (fed_program.h). */
+/* Runs a program of this project in a temporary directory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_program.h"
 

@@ -35,7 +35,7 @@ static test_length read_length(void) {
 bool fed_test_is_short(void) {
     static _Atomic test_length length = UNREAD;
     if (length == UNREAD) {
-        length = read_length(); /* two threads may get here at once and read the same value */
+        length = read_length();
     }
     return length == SHORT;
 }

@@ -1,4 +1,4 @@
-/* What every test includes: cmocka with its prerequisites, and a few helpers of our own. */
+/* For every test: cmocka with the headers that it needs, and helpers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_H
 #define FED_TEST_H
@@ -17,11 +17,11 @@
 
 #include "fed/error.h"
 
-/** A test that needs no state. The group's setup, if there is one, must leave *state alone. */
+/** A test without a state. A setup of the group must leave *state alone. */
 typedef void (*fed_test_body)(void);
 #define fed_unit_test(body) fed_unit_test_with(body, NULL, NULL)
 
-/** As fed_unit_test, with a setup and a teardown for this test. They must leave *state alone. */
+/** As fed_unit_test, with a setup and a teardown for this test, which must leave *state alone. */
 #define fed_unit_test_with(body, setup, teardown)                                                  \
     {                                                                                              \
         .name = #body, .test_func = fed_test_call, .setup_func = (setup),                          \
@@ -30,10 +30,10 @@ typedef void (*fed_test_body)(void);
         }                                                                                          \
     }
 
-/** The function that cmocka calls for a fed_unit_test. *state: the test's fed_test_body. */
+/** For the macros above. *state: a fed_test_body. */
 void fed_test_call(void **state);
 
-/** Check that the call succeeds, or fail the test with the text of `err`, a fed_error in scope. */
+/** Check that the call succeeds. The second macro shows the text of `err`, a fed_error in scope. */
 #define assert_fed_ok(call)                                                                        \
     do {                                                                                           \
         fed_status fed_test_status_ = (call);                                                      \
@@ -60,25 +60,24 @@ void fed_test_call(void **state);
         assert_fed_says(err, words);                                                               \
     } while (0)
 
-/** Should tests try less? True under sanitizers, which make tests ten times as slow, and with
- * FED_TEST_LENGTH=short in the environment. */
+/** Should tests try less, because of sanitizers or FED_TEST_LENGTH=short in the environment? */
 bool fed_test_is_short(void);
 
-/** Choose how much a test tries, as a number or a text: `whole`, or `part` in a short run. */
+/** Choose a number or a text: `whole`, or `part` in a short run. */
 #define FED_TEST_TRIES(whole, part) (fed_test_is_short() ? (part) : (whole))
 
-/** As FED_TEST_TRIES, for constant expressions: `part` only under sanitizers. */
+/** As FED_TEST_TRIES, but a constant: `part` under sanitizers. */
 #ifdef FED_SANITIZED
 #define FED_TEST_SIZE(whole, part) part
 #else
 #define FED_TEST_SIZE(whole, part) whole
 #endif
 
-/** Make a directory in the system's temporary folder. fed_test_rmdir removes it with its files. */
+/** Make a temporary directory; remove it with all it contains. */
 void fed_test_tmpdir(char *dst, size_t cap);
 void fed_test_rmdir(const char *directory);
 
-/** A setup and a teardown that make and remove a temporary directory, and the directory's path. */
+/** A setup and a teardown that make and remove the temporary directory fed_test_dir. */
 extern char fed_test_dir[256];
 int fed_test_dir_make(void **state);
 int fed_test_dir_remove(void **state);
@@ -86,14 +85,14 @@ int fed_test_dir_remove(void **state);
 void fed_test_put(const char *directory, const char *name, const void *data, size_t len);
 
 /** Run one of our programs in a directory, with arguments as a shell reads them. Returns the exit
- * status. out: what was printed on both streams, as far as it fits. */
+ * status. out: the output, cut to cap - 1 bytes. */
 int fed_test_run(const char *directory, const char *program, const char *args, char *out,
                  size_t cap);
 
 /** Let the system kill this process (SIGKILL) when its parent has ended. */
 void fed_test_die_with_parent(void);
 
-/** Return a child process of `parent`; 0: none. */
+/** Return the process ID of a child of `parent`; 0: it has none. */
 pid_t fed_test_child(pid_t parent);
 
 #define assert_fed_says(err, words)                                                                \

@@ -16,13 +16,13 @@
 typedef enum fed_act {
     FED_END, /* end of the script: close with TLS's close_notify */
     FED_RECEIVE,
-    FED_RECEIVE_BODY, /* receive so many bytes of the body; 0: the number in its Content-Length */
-    FED_SEND,         /* send so many bytes of the text; 0: all of it */
-    FED_SEND_BYTES,   /* send so many bytes of the series fed_tls_byte */
-    FED_DRIP,         /* send this text byte by byte, and wait so many milliseconds before each */
+    FED_RECEIVE_BODY, /* receive `size` bytes of the body; 0: as many as Content-Length says */
+    FED_SEND,         /* send `size` bytes of the text; 0: all */
+    FED_SEND_BYTES,   /* send `size` bytes of the series fed_tls_byte */
+    FED_DRIP,         /* send the text byte by byte, and wait `size` ms before each */
     FED_WAIT,
-    FED_DRAIN, /* receive everything until the other side closes */
-    FED_CUT    /* close the socket without TLS's close_notify */
+    FED_DRAIN,
+    FED_CUT /* close the socket without TLS's close_notify */
 } fed_act;
 
 typedef struct fed_step {
@@ -37,65 +37,62 @@ typedef struct fed_tls_options {
     const fed_identity *who;
     const fed_pem *client_ca; /* the server demands a client certificate of this CA; NULL: none */
     const char *priority;     /* GnuTLS's priority string; NULL: TLS 1.3 */
-    const char *bind;         /* address to listen on; NULL: 127.0.0.1 */
-    uint16_t port;            /* 0: any */
-    bool mute;                /* the server accepts connections, but never sends a TLS message */
+    const char *bind;         /* NULL: 127.0.0.1 */
+    uint16_t port;
+    bool mute; /* the server accepts connections and sends nothing */
     /* The k-th connection gets the k-th script. Later connections get the last script again. */
     const fed_step *scripts[FED_TLS_SCRIPTS];
 } fed_tls_options;
 
 typedef struct fed_tls {
     fed_tls_options options;
-    /* Copies, because a script may outlive the test function's variables. */
     fed_step scripts[FED_TLS_SCRIPTS][FED_TLS_STEPS];
     uint16_t port;
     int door;
     pthread_t thread;
     atomic_int stop;
-    /* What the server has received. Read these after the client has its answer. */
+    /* Read these only after the client has its answer. */
     atomic_uint connections, handshakes, resumed;
     char head[20000];
     uint64_t body_bytes;
-    atomic_uint odd_bytes; /* number of body bytes that differ from the series fed_tls_byte */
+    atomic_uint odd_bytes; /* number of body bytes that are not those of fed_tls_byte */
     gnutls_certificate_credentials_t credentials;
     gnutls_priority_t priority;
     gnutls_datum_t ticket_key;
 } fed_tls;
 
 void fed_tls_open(fed_tls *server, const fed_tls_options *options);
-/** A server that was never opened may be closed, too. */
 void fed_tls_close(fed_tls *server);
 
 uint8_t fed_tls_byte(size_t at);
 
-/** Connect to 127.0.0.1:port, send one request and receive the answer's head. *session, which is
- * {NULL, 0} or the last visit's, is offered for resumption, and replaced by the new session. The
- * caller frees the last one with gnutls_free. Returns whether the session was resumed. */
+/** Connect to 127.0.0.1:port, send one request and receive the answer's head. *session is offered
+ * for resumption ({NULL, 0}: none), and replaced by the new session. The caller frees it with
+ * gnutls_free. Returns whether the session was resumed. */
 bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *session);
 
-/** A TLS client whose records the test makes first, and sends later in pieces of any size. */
+/** A TLS client whose records can be made first, and sent later in pieces of any size. */
 typedef struct fed_sealer {
     int fd;
     gnutls_session_t tls;
     gnutls_certificate_credentials_t credentials;
-    bool keeps;        /* true: records go to `sealed` instead of the socket */
-    fed_writer sealed; /* records that were made and not yet sent */
+    bool keeps; /* true: records are appended to `sealed` instead of sent */
+    fed_writer sealed;
 } fed_sealer;
 
 /** Connect to 127.0.0.1:port, and finish the TLS handshake. */
 void fed_sealer_open(fed_sealer *s, uint16_t port, const fed_identity *who);
 void fed_sealer_close(fed_sealer *s);
 
-/** Make records of these bytes (one for each 16 KiB), or of TLS's close_notify. */
+/** Make records of these bytes, of a string, or of TLS's close_notify. */
 void fed_sealer_seal(fed_sealer *s, const void *bytes, size_t len);
 void fed_sealer_add(fed_sealer *s, const char *words);
 void fed_sealer_bye(fed_sealer *s);
 
-/** Send the next `len` bytes of the records, or all that are left, in one TCP segment. */
+/** Send the next `len` bytes of the records, or all that are left. */
 void fed_sealer_send(fed_sealer *s, size_t len);
 
-/** Receive into dst until the text contains `end`, the connection closes, or no byte has come for
- * `ms`. */
+/** Receive text into dst until it contains `end`, the connection closes, or a wait lasts `ms`. */
 void fed_sealer_receive(fed_sealer *s, const char *end, char *dst, size_t cap, int ms);
 
 #endif

@@ -113,7 +113,7 @@ static int await_end(federation *f, unsigned who) {
     while (waitpid(pid, &how, WNOHANG) == 0) {
         if (fed_clock_monotonic_ms() > limit_ms) {
             federation_break(f, "D6: process %u does not end", who);
-            (void)kill(pid, SIGKILL); /* if the kill fails, the next waitpid still sees the end */
+            (void)kill(pid, SIGKILL);
         }
         const struct timespec nap = {.tv_nsec = 100000};
         nanosleep(&nap, NULL);
@@ -189,8 +189,7 @@ static void open_parcel(const fed_writer *request, parcel *p) {
     p->body = fed_read_bytes(&r, p->len);
 }
 
-/** Note the digest of an announced version. D5 of docs/durability.md: a version has one digest, for
- * each device and at any time. */
+/** Check D5 of docs/durability.md: a version has the same digest for all devices. */
 static void note_assignment(federation *f, unsigned device, const parcel *asked,
                             fed_reader *answer) {
     fed_checkin checkin;
@@ -220,8 +219,6 @@ static uint64_t lease_of(const uint8_t *update, size_t len) {
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
-/** Read the update that a device has stored for sending. The answer to its last piece acknowledges
- * the whole update. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
     fed_error err = {0};
@@ -246,8 +243,8 @@ static void note_answer(federation *f, unsigned device, const fed_writer *reques
         return;
     }
     char header[80];
-    fed_read_str(&r, header, sizeof header); /* ETag */
-    fed_read_str(&r, header, sizeof header); /* Content-Range */
+    fed_read_str(&r, header, sizeof header);
+    fed_read_str(&r, header, sizeof header);
     bool piece = strcmp(p.path, "/v1/piece") == 0;
     uint8_t *whole = piece ? read_pending(f, device, &p.len) : NULL;
     const uint8_t *update = piece ? whole : p.body;
@@ -295,22 +292,20 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     return answered;
 }
 
-/** Note when the process's next step is due. A step may fail only because of a planned fault. */
+/** Note when the process's next step is due. Only a planned fault may make a step fail. */
 static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);
     p->finished = (fed_read_u8(r) != 0 || f->enrols_only) && status == FED_OK;
-    bool idle = fed_read_u8(r) != 0 && status == FED_OK; /* nonzero: there is no task for the
-                                                            device */
+    bool idle = fed_read_u8(r) != 0 && status == FED_OK;
     p->due_ms = f->now_ms + TURN_MS + fed_read_u32(r);
     f->over |= p->finished && !f->enrols_only;
-    p->finished |= idle && f->over; /* the device never took part, and now it can't any more */
+    p->finished |= idle && f->over;
     char text[sizeof((fed_error){0}.text)];
     fed_read_str(r, text, sizeof text);
     if (status == FED_OK) {
         return;
     }
-    /* A failed disk, or a link that fails during enrolment, ends the process for a restart. */
     bool disk = p->plan->fired && (status == FED_EIO || status == FED_ENOSPC);
     p->due_ms = f->now_ms + 1000;
     p->excused = disk || status == FED_ENET;
@@ -336,7 +331,7 @@ static int64_t absence_ms(const federation *f, unsigned who) {
 
 static void turn(federation *f, unsigned who);
 
-/** Simulate a slow last device: let every other device make a step during its update. */
+/** Simulate a slow last device: every other device makes a step first. */
 static void overtake(federation *f, unsigned who, const fed_writer *request) {
     parcel p;
     open_parcel(request, &p);

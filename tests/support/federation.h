@@ -15,9 +15,9 @@
 #include "tests/support/faults/fault_disk.h"
 
 enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 512 };
-enum { FEDERATION_COUNTED = 64 }; /* largest number of updates in a run */
+enum { FEDERATION_COUNTED = 64 };
 
-/** The numbers of processes: coordinator 0, device k is k + 1, the operator's command is last. */
+/** The processes' numbers. Device k is process k + 1. */
 enum {
     FEDERATION_COORDINATOR = 0,
     FEDERATION_OPERATOR = 1 + FEDERATION_DEVICES,
@@ -27,30 +27,29 @@ enum {
 /** What the operator does in the middle of the task, in a separate process. */
 typedef enum federation_job {
     FEDERATION_NO_JOB = 0,
-    FEDERATION_BACKUP,  /* a backup while the coordinator serves, which replaces the coordinator if
-                           the number of the fault's call is even */
+    FEDERATION_BACKUP,
     FEDERATION_RESTORE, /* the coordinator is lost, and a restored backup replaces it */
     FEDERATION_MIGRATE, /* the coordinator opens the database of an earlier release */
-    FEDERATION_QUEUE    /* while serving: pause and resume a task, move and cancel a queued one */
+    FEDERATION_QUEUE    /* pauses, resumes, moves and cancels tasks while the coordinator serves */
 } federation_job;
 
 /** The state at the start of every run: a coordinator with its task, and the devices' files. */
 typedef struct federation_setup {
     char directory[300];
-    const char *task; /* the task as JSON; its model is `model`, with all values 0 */
+    const char *task; /* the task as JSON; all values of its initial model are 0 */
     const char *model;
     unsigned devices;
     unsigned tasks;        /* tasks side by side; with several, device k has task 1 + k % tasks */
-    bool shared;           /* true: each device takes part in all tasks, with a slot for each */
-    bool one_is_late;      /* the last device is slow: all others' updates come first */
-    bool counts_any_round; /* asynchronous rounds, which count updates of earlier rounds, too */
-    bool median;           /* the strategy is the median of a round's updates, not their mean */
-    bool sums_of_edges;    /* updates arrive as sums of edge aggregators; rounds count sums */
-    bool enrolled;         /* devices are enrolled at the start, not in their first step */
-    bool apart;            /* versions are made in a thread; at most one request comes meanwhile */
-    bool acks_early;       /* planted fault: the coordinator answers before it commits */
+    bool shared;           /* each device takes part in all tasks */
+    bool one_is_late;      /* the last device is slow, and the others send first */
+    bool counts_any_round; /* asynchronous rounds: updates of earlier rounds count, too */
+    bool median;
+    bool sums_of_edges; /* updates come as sums from edge aggregators */
+    bool enrolled;      /* devices are enrolled at the start, not in their first step */
+    bool apart;
+    bool acks_early; /* planted fault: the coordinator answers before it commits */
     federation_job job;
-    unsigned job_after; /* the job starts after so many acknowledged updates */
+    unsigned job_after; /* number of acknowledged updates before the job starts */
     unsigned layout;    /* FEDERATION_MIGRATE: layout version of the database: 1, 7 or 8 */
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
 } federation_setup;
@@ -60,19 +59,18 @@ typedef struct federation_fault {
     unsigned process;
     fault_kind kind;
     uint64_t at[FEDERATION_LIVES]; /* number of the system call that fails; 0: none */
-    uint64_t storm; /* not 0: seed for times at which each process dies; some stay away until
-                       their lease is over */
-    fault_lie lie;  /* how all disks report syncs that they have not done */
+    uint64_t storm;                /* not 0: seed for the times at which processes die */
+    fault_lie lie;
 } federation_fault;
 
 typedef struct federation_result {
     bool fired;
-    char what[200];                          /* the system call and path of the fault */
-    uint64_t calls[FEDERATION_PROCESSES];    /* system calls that change files, in the whole run */
-    unsigned kills, turns, refused, counted; /* counted: acknowledged updates */
+    char what[200];
+    uint64_t calls[FEDERATION_PROCESSES]; /* numbers of system calls that change files */
+    unsigned kills, turns, refused, counted;
     unsigned lost, twice;
     uint64_t digest;
-    bool history_broken; /* the rules H1 to H5 of fed_history.h found a fault, too */
+    bool history_broken; /* a rule of fed_history.h (H1 to H5) is broken */
     char broken[500];    /* the rule that is broken, and why; "": none */
 } federation_result;
 
@@ -89,12 +87,12 @@ bool federation_init_dies(fault_kind kind, uint64_t at);
 /* The rest is only for the federation's source files. */
 
 typedef struct federation_process {
-    pid_t pid; /* 0: no process */
+    pid_t pid;
     int fd;
     fault_plan *plan;
     unsigned lives;
-    bool finished; /* the device knows that the task is over */
-    bool excused;  /* the process has reported the error with which it ends */
+    bool finished;
+    bool excused;
     int64_t due_ms;
 } federation_process;
 
@@ -105,8 +103,6 @@ typedef struct federation_order {
     uint64_t unsure; /* lease of an update that may have counted in a crash; 0: none */
 } federation_order;
 
-/** A training that a device has begun. The training is durable if the store has its number, and no
- * later training has the same number. */
 typedef struct federation_training {
     unsigned device;
     uint64_t number, task;
@@ -125,9 +121,9 @@ typedef struct federation {
     bool placed; /* the ledger already has each update's round, so `order` is not used */
     bool enrols_only, overtaking, job_done;
     bool over;
-    uint64_t digest[FEDERATION_VERSIONS]; /* announced digest of each version; 0: not yet */
-    uint64_t task;                  /* the number of the task to check; 0: there is only one */
-    federation_training *trainings; /* trainings of devices with slots, in order */
+    uint64_t digest[FEDERATION_VERSIONS]; /* 0: not known yet */
+    uint64_t task;                        /* the task to check; 0: the only one */
+    federation_training *trainings;
     size_t training_count;
     uint64_t tasks; /* digest of the tasks' texts before FEDERATION_MIGRATE; 0: none yet */
 } federation;
@@ -141,18 +137,17 @@ _Noreturn void federation_device(const federation *f, int fd, unsigned k);
 bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer);
 
 /** Keep the order in which updates count. _counted: an update was acknowledged. _lost: the
- * coordinator died while it counted an update. _settle: the coordinator runs again, so ask it
- * whether that update counted. _place, at the end: write each update's round and weight to the
- * ledger. */
+ * coordinator died during an update. _settle: ask the restarted coordinator whether that update
+ * counted. _place: write each update's round to the ledger. */
 void federation_order_counted(federation *f, uint64_t lease);
 void federation_order_lost(federation *f, uint64_t lease);
 void federation_order_settle(federation *f);
 void federation_order_place(federation *f, const json_t *status);
 
-/** Plan the fault for the next start of a process. Its calls are counted even without a fault. */
+/** Plan the fault for the next start of a process. */
 void federation_plan_life(const federation *f, unsigned who);
 
-/** Do the operator's job of this setup, and check its result. */
+/** Do the operator's job, and check its result. */
 void federation_operate(federation *f);
 
 /** After a run with FEDERATION_MIGRATE, check that the tasks are unchanged. */
@@ -164,7 +159,7 @@ void federation_quit(federation *f, unsigned who);
 /** Kill all processes, as if the machine had stopped. */
 void federation_kill_all(federation *f);
 
-/** Wait for a process that has ended, and note whether a signal ended it. */
+/** Wait for a process that has ended. */
 void federation_bury(federation *f, unsigned who);
 
 /** Send or receive a datagram between processes; false: the other end is closed or silent. */
@@ -184,24 +179,22 @@ enum {
 /** Enrol every device. Every run begins with the files that this function leaves. */
 void federation_enrol(federation_setup *setup);
 
-/** Check D6 of docs/durability.md: a killed process leaves no files for good. No name in the
- * directory may contain `mark`. */
+/** Check that no name in the directory contains `mark` (D6 of docs/durability.md). */
 void federation_check_leftovers(federation *f, const char *directory, const char *mark);
 
 /** Add to the history that a device was told of this version, or that this update counts. */
 void federation_report_version(federation *f, unsigned device, uint32_t version, uint64_t digest);
 void federation_report_update(federation *f, unsigned device, const uint8_t *update, size_t len);
 
-/** Note that a device with slots begins this training, for this task. */
+/** Note that a device with slots begins a training for this task. */
 void federation_report_training(federation *f, unsigned device, uint64_t number, uint64_t task);
 
 void federation_forget(federation *f);
 
-/** After a run that a broken rule has ended early, check the history without its rounds. */
+/** After a run that ended early, check the history, except for the rules about rounds. */
 void federation_judge_beginning(federation *f);
 
-/** Check D1 to D5 of docs/durability.md and the history, when the task and all processes are
- * over. */
+/** At the end of a run, check D1 to D5 of docs/durability.md, and the history. */
 void federation_check(federation *f);
 
 #endif

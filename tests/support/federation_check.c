@@ -97,7 +97,7 @@ bool federation_init_dies(fault_kind kind, uint64_t at) {
     bool fired = plan->fired != 0;
     bool there = serves(directory);
     if (!fired || (WIFEXITED(how) && WEXITSTATUS(how) == 0)) {
-        assert_true(there); /* a reported success must outlast a power cut right after it */
+        assert_true(there);
     }
     if (!there) {
         *plan = (fault_plan){.kind = FAULT_NONE};
@@ -143,8 +143,6 @@ static fed_status add_round(void *user, const fedserver_round_entry *entry, fed_
     return FED_OK;
 }
 
-/** Return the checked task's status from the store. The coordinator's own status has one task
- * only. */
 static json_t *read_task(federation *f, fedserver *server) {
     fedserver_task task;
     fed_error err = {0};
@@ -212,7 +210,7 @@ static void check_history(federation *f, const json_t *status) {
     json_t *row = NULL;
     char why[300] = "";
     if (f->history == NULL || f->setup->sums_of_edges) {
-        return; /* each edge aggregator has a history of its own, which this check does not cover */
+        return;
     }
     json_array_foreach(json_object_get(status, "rounds"), k, row) {
         fed_history_stored(f->history, (uint32_t)number(row, "number"),
@@ -231,8 +229,6 @@ void federation_judge_beginning(federation *f) {
     f->result->history_broken = !holds && !of_rounds;
 }
 
-/** Check the counts of all rounds together, and of each round if an update counts only in the round
- * that it was trained for. */
 static void check_counts(federation *f, const json_t *status) {
     size_t k = 0, all = 0;
     json_t *row = NULL;
@@ -313,8 +309,7 @@ static void add_trained(const federation *f, unsigned k, uint64_t last, size_t n
     }
 }
 
-/** Check D4 and D5 for one device. exact: compare bits. Otherwise allow for rounding, which happens
- * when a training is added to the values that a lossy codec has left in the model. */
+/** Check D4 and D5 for one device. exact: compare bits; otherwise allow for rounding. */
 static void check_device(federation *f, const fed_layout *layout, unsigned k, bool exact) {
     char directory[500];
     fed_error err = {0};
@@ -383,9 +378,8 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     const bool apart = f->task != 0 && !f->setup->shared;
     const unsigned tasks = apart ? f->setup->tasks : 1;
     for (unsigned k = apart ? (unsigned)f->task - 1 : 0; k < f->setup->devices; k += tasks) {
-        /* Asynchronous rounds give late updates a lower weight, so the model's values are no
-         * multiples of 2^-10. Adding a training to them in float32 rounds. A lossy codec_down has
-         * the same effect. In all other tasks the bits must be equal. */
+        /* With weights or lossy codecs, the values are no multiples of 2^-10, and adding a training
+         * in float32 rounds. */
         check_device(f, &arch.layout, k, plain && !f->setup->counts_any_round);
     }
     fed_model_free(&last);

@@ -1,6 +1,5 @@
-/* The operator's commands in the middle of a task: backup, restore, and the first start of a newer
- * release. Killed at any call, each must leave a complete result or none, and succeed when run
- * again. */
+/* The operator's commands in the middle of a task: backup, restore, the first start of a newer
+ * release, and changes of the queue. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 #include "federation.h"
 
 typedef struct places {
-    char home[500], backup[500], lost[500]; /* lost: where the lost coordinator is moved */
+    char home[500], backup[500], lost[500];
 } places;
 
 static places places_of(const federation *f) {
@@ -35,13 +34,11 @@ static fed_status back_up(const places *p, fed_error *err) {
     return status;
 }
 
-/** Map the status of a repeated command to success if the killed command had done the work
- * already. */
+/** Map FED_ESTATE to success: the killed command had done the work already. */
 static fed_status again(fed_status status) {
     return status == FED_ESTATE ? FED_OK : status;
 }
 
-/** Pause and resume the first task, which keeps its open round. Cancel the second, waiting task. */
 static fed_status change_queue(const places *p, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
     fedserver *server = NULL;
@@ -73,8 +70,6 @@ static fed_status obey(federation_job job, const places *p, fed_error *err) {
     }
 }
 
-/** Run a job in a separate process. plan: the fault; NULL for none. A power cut comes at the end of
- * the job at the latest. */
 static int run(const federation *f, federation_job job, fault_plan *plan) {
     const places p = places_of(f);
     fflush(NULL);
@@ -129,8 +124,8 @@ static bool is_whole(federation *f, const char *directory) {
     return true;
 }
 
-/** D6 of docs/durability.md: a killed process leaves no files for good. Files that the failing disk
- * refused to remove may stay. */
+/** D6 of docs/durability.md: a killed process leaves no files for good. A failed unlink is no fault
+ * of the process. */
 static void check_leftovers(federation *f, const char *directory) {
     const fault_plan *plan = f->process[FEDERATION_OPERATOR].plan;
     if (plan->kind == FAULT_IO && strncmp(plan->what, "unlink ", 7) == 0) {
@@ -139,8 +134,8 @@ static void check_leftovers(federation *f, const char *directory) {
     federation_check_leftovers(f, directory, ".new");
 }
 
-/** Check that a copy is complete, or is absent and the same command then makes it. said: the
- * command reported success. */
+/** Check that a copy is complete, or that running the command again makes it. said: the command
+ * reported success. */
 static void judge_copy(federation *f, const char *directory, bool said) {
     bool whole = is_whole(f, directory);
     if (said && !whole) {
@@ -155,8 +150,6 @@ static void judge_copy(federation *f, const char *directory, bool said) {
     check_leftovers(f, directory);
 }
 
-/** Run the command again, which must do the rest. A coordinator may serve, so files are not
- * checked. */
 static void judge_queue(federation *f, bool said) {
     if (!said && !succeeded(run(f, f->setup->job, NULL))) {
         federation_break(f, "D6: the queue commands that were killed fail when they are run again");
@@ -249,7 +242,7 @@ void federation_operate(federation *f) {
         snprintf(f->result->what, sizeof f->result->what, "%s", plan->what);
     }
     if (plan->kind == FAULT_POWER || plan->kind == FAULT_POWER_TORN) {
-        federation_kill_all(f); /* the old machine is lost with all its processes */
+        federation_kill_all(f);
     }
     bool said = succeeded(how) || plan->fired == 0;
     if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {

@@ -1,5 +1,5 @@
-/* For asynchronous rounds, find out in which round each update counted. A round takes the next few
- * updates that arrive, so their order determines it. */
+/* For asynchronous rounds: finds the round in which each update counted, from the order in which
+ * updates came. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,6 @@ void federation_order_counted(federation *f, uint64_t lease) {
 }
 
 void federation_order_lost(federation *f, uint64_t lease) {
-    /* If an earlier lease is unsure, the coordinator died a second time before it took this
-     * update. */
     if (f->setup->counts_any_round && f->order.unsure == 0) {
         f->order.unsure = lease;
     }
@@ -87,7 +85,7 @@ void federation_order_settle(federation *f) {
         status = ask_status(f);
     }
     if (status == NULL) {
-        return; /* the order is settled once the coordinator runs again */
+        return;
     }
     if (counted(status) > o->count) {
         federation_order_counted(f, o->unsure);
@@ -100,7 +98,7 @@ void federation_order_place(federation *f, const json_t *status) {
     const json_t *rounds = json_object_get(status, "rounds");
     size_t next = 0;
     for (size_t k = json_array_size(rounds); f->setup->counts_any_round && k-- > 0;) {
-        const json_t *row = json_array_get(rounds, k); /* the newest round comes first */
+        const json_t *row = json_array_get(rounds, k); /* newest first */
         uint32_t round = (uint32_t)json_integer_value(json_object_get(row, "number"));
         size_t updates = (size_t)json_integer_value(json_object_get(row, "updates"));
         for (; updates > 0; updates--, next++) {

@@ -53,9 +53,8 @@ typedef struct asked {
 } asked;
 
 static void read_request(fed_reader *r, asked *a) {
-    a->request =
-        (fedserver_request){.listener = fed_read_u8(r) != 0 ? FEDSERVER_FRONT : FEDSERVER_DEVICES,
-                            .loopback = true}; /* lets every client read the status */
+    a->request = (fedserver_request){
+        .listener = fed_read_u8(r) != 0 ? FEDSERVER_FRONT : FEDSERVER_DEVICES, .loopback = true};
     bool named = fed_read_u8(r) != 0;
     memcpy(a->fingerprint, fed_read_bytes(r, FED_SHA256_SIZE), FED_SHA256_SIZE);
     fed_read_str(r, a->method, sizeof a->method);
@@ -132,8 +131,6 @@ static void serve(const federation *f, fedserver *server, int fd, fed_reader *r)
     }
 }
 
-/** Return a memory limit that only one task fits into, so that the second one waits in the
- * queue. */
 static uint64_t memory_for_one(fedserver *server) {
     fed_error err = {0};
     fedserver_task task;

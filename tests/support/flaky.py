@@ -17,7 +17,7 @@ import tempfile
 import time
 
 LABEL = "concurrent"  # set by tests/labels.cmake
-PRESET_TIMEOUT_S = 1500  # the limit that ctest applies to a test without one
+PRESET_TIMEOUT_S = 1500  # ctest's default limit
 LOOK_S = 0.02
 CTEST = "ctest"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -32,7 +32,7 @@ class Test:
         self.name = entry["name"]
         self.command = entry.get("command")
         self.properties = {one["name"]: one["value"] for one in entry.get("properties", [])}
-        # ctest runs a test once; here two runs of the same test must not overlap.
+        # Runs of the same test must not overlap.
         self.locks = {*self.list_of("RESOURCE_LOCK"), "test " + self.name}
         self.serial = bool(self.properties.get("RUN_SERIAL"))
         self.slots = int(self.properties.get("PROCESSORS", 1))
@@ -78,7 +78,7 @@ class Run:
         self.path = os.path.join(folder, f"{test.name}.{number}.txt")
         self.start = time.monotonic()
         with open(self.path, "wb") as out:
-            # The run is a session of its own, so that a time-out can end all its descendants.
+            # A session of its own, so that a time-out can end all descendants.
             self.process = subprocess.Popen(test.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=test.environment(),
                                             cwd=test.properties.get("WORKING_DIRECTORY"), start_new_session=True)
         self.end = self.start + float(test.properties.get("TIMEOUT", PRESET_TIMEOUT_S))
@@ -149,7 +149,7 @@ class Schedule:
             if self.may_start(test, number):
                 return self.waiting.pop(place)
             if test.serial:
-                return None  # a test that runs alone waits here; starting later tests first would delay it for ever
+                return None  # a test that must run alone waits here
         return None
 
     def work(self, folder, told):

@@ -1,4 +1,4 @@
-/* The flash platform of the client library on a file. */
+/* The client library's flash platform on a file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "flash_file.h"
 
@@ -15,10 +15,10 @@
 
 enum { BLOCK = 16384, BLOCKS = 32, SIZE = BLOCK * BLOCKS };
 
-/** The file holds each byte's complement, so that a hole in it reads as erased flash. */
+/** The file holds the complement of each byte, so that its holes read as erased flash (0xff). */
 typedef struct flash_file {
     fedclient_platform store;
-    int fd; /* the open file also holds the lock */
+    int fd; /* holds the lock */
 } flash_file;
 
 static void complement(uint8_t *byte, size_t len) {

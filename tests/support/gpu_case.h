@@ -1,5 +1,4 @@
-/* The GPU of a test: FED_TEST_DEVICE, or else the first usable one. Without any the test is
- * skipped. */
+/* The GPU of a test: FED_TEST_DEVICE, or the first usable one. Without any, the test is skipped. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GPU_CASE_H
 #define FED_TEST_GPU_CASE_H
@@ -9,8 +8,7 @@
 
 enum { GPU_SKIPPED = 77 };
 
-/** Open the GPU, and print its name, or why there is none, on stderr. false: main must return
- * *exit_status. A GPU that FED_TEST_DEVICE names must be usable. */
+/** Open the GPU. false: the reason was printed, and main must return *exit_status. */
 static inline bool gpu_case_open(const char *cache, fed_gpu **gpu, int *exit_status) {
     const char *name = getenv("FED_TEST_DEVICE");
     fed_error err = {0};
@@ -23,7 +21,7 @@ static inline bool gpu_case_open(const char *cache, fed_gpu **gpu, int *exit_sta
     return false;
 }
 
-/** Return the error text of the last call that failed. */
+/** Return the error text of the last failed call. */
 static inline const char *gpu_case_said(const fed_gpu *gpu, fed_error *err) {
     assert_int_equal(fed_gpu_explain(gpu, FED_EIO, err), FED_EIO);
     return err->text;

@@ -17,7 +17,7 @@ enum { LIMIT_MS = 30000, END_MS = 15000 };
 
 static const uint8_t secret[FEDDC_SECRET] = {7, 4, 1};
 
-/* Takes the place of a gradient exchange: a step is complete when all ranks have noted it. */
+/* Stands for a gradient exchange: a step is complete when all ranks have counted it. */
 typedef struct stand_in {
     worker_group_board *board;
     const feddc_place *place;
@@ -51,7 +51,7 @@ static void abort_it(void *user, const char *why) {
     }
 }
 
-/* Make steps until the step `finish`. *completed: steps done. false: the step was aborted. */
+/* Make steps until step `finish`. *completed: steps done. Returns false if a step was aborted. */
 static bool train(feddc_watch *watch, stand_in *x, uint32_t worker, uint32_t *completed) {
     feddc_eyes eyes = {look, abort_it, x};
     feddc_watch_see(watch, &eyes);
@@ -108,8 +108,6 @@ static int member(worker_group_board *board, uint32_t requested) {
             break;
         }
         for (uint32_t r = 0; r < group->place.size; r++) {
-            /* In a real group, a member that is behind would fetch the values of one that is ahead.
-             * */
             completed = group->completed[r] > completed ? group->completed[r] : completed;
         }
         stand_in x = {.board = board,
@@ -152,7 +150,7 @@ void group_case_start(group_case *g, uint32_t size, uint32_t min) {
     atomic_store(&g->board->odd, UINT32_MAX);
     atomic_store(&g->board->give_up, UINT32_MAX);
     atomic_store(&g->board->stuck, UINT32_MAX);
-    for (uint32_t i = 0; i < size; i++) { /* fork while the process has no other thread */
+    for (uint32_t i = 0; i < size; i++) { /* fork before the process has other threads */
         g->code[i] = -1;
         g->pid[i] = fork();
         assert_true(g->pid[i] >= 0);

@@ -1,5 +1,5 @@
 /* A worker group for tests: the failure detector runs in the test, and the members are child
- * processes that make steps together. */
+ * processes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GROUP_CASE_H
 #define FED_GROUP_CASE_H
@@ -14,27 +14,23 @@ enum {
     WORKER_GROUP_GENERATIONS = 16,
     /* Exit statuses of a member. */
     WORKER_GROUP_FINISHED = 0,
-    WORKER_GROUP_OVER = 3,     /* FED_EIO: the failure detector ended the group by a verdict */
+    WORKER_GROUP_OVER = 3,     /* FED_EIO: a verdict ended the group */
     WORKER_GROUP_LEFT_OUT = 4, /* FED_ESTATE: the group goes on without this member */
     WORKER_GROUP_ALONE = 5,    /* FED_ENET: the failure detector can't be reached */
-    WORKER_GROUP_WRONG = 6     /* something that the member did not expect */
+    WORKER_GROUP_WRONG = 6
 };
 
-/* Memory that all members and the failure detector share. It takes the place of a gradient
- * exchange, and lets the test plan faults. */
+/* Memory that all members and the test share, to plan faults and to count steps. */
 typedef struct worker_group_board {
     char address[128]; /* address of the failure detector; valid once `open` is set */
     atomic_bool open;
     atomic_uint finish;
-    atomic_uint put[WORKER_GROUP_GENERATIONS]
-                   [WORKER_GROUP_MOST]; /* steps done by each rank, for each generation */
+    atomic_uint put[WORKER_GROUP_GENERATIONS][WORKER_GROUP_MOST]; /* number of steps */
     atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
-    atomic_uint odd, give_up;          /* odd: the worker that reports a wrong digest; give_up:
-                                          the worker that ends after step 20 */
-    atomic_uint stuck;                 /* the worker that stays in its backward pass to the end */
-    atomic_uint line, entered, wired;  /* with network namespaces; line: the worker behind a bad
-                                          line */
-    char said[WORKER_GROUP_MOST][400]; /* the last error text of each worker */
+    atomic_uint odd, give_up; /* the workers that report a wrong digest or end early */
+    atomic_uint stuck;
+    atomic_uint line, entered, wired;
+    char said[WORKER_GROUP_MOST][400];
 } worker_group_board;
 
 typedef struct group_case {
@@ -44,8 +40,8 @@ typedef struct group_case {
     int code[WORKER_GROUP_MOST];  /* exit status, or 128 + signal; -1: still running */
     uint32_t size;
     const char *listens; /* address of the failure detector; NULL: on loopback */
-    /* enter: what each member does first; wire: what the test does once all exist; NULL:
-     * nothing. */
+    /* Hooks of the test, each may be NULL. enter: called first in each member; wire: called when
+     * all members exist. */
     void (*enter)(worker_group_board *board, uint32_t worker);
     void (*wire)(const struct group_case *g);
     _Atomic(uint32_t) verdicts;
@@ -53,22 +49,20 @@ typedef struct group_case {
     int64_t verdict_ms[WORKER_GROUP_MOST];
 } group_case;
 
-/** Start `size` members and their failure detector, and wait until they have done 100 steps. Before
- * the call, set listens, enter and wire of *g, and zero the rest. */
+/** Start `size` members and their failure detector, and wait until they have made some steps.
+ * Before the call, set listens, enter and wire of *g, and zero the rest. */
 void group_case_start(group_case *g, uint32_t size, uint32_t min);
 
-/** Wait for so many verdicts, at most 30 s. */
+/** Wait for so many verdicts. The test fails if they do not come. */
 void group_case_await(group_case *g, uint32_t verdicts);
 
-/** Wait at most 30 s until all living members except `except` have done `more` steps in this
- * generation. */
+/** Wait until all living members except `except` have done `more` steps in this generation. */
 void group_case_await_steps(group_case *g, uint32_t generation, uint32_t more, uint32_t except);
 
-/** Let the living members finish, and wait at most 30 s for the failure detector's final state. */
+/** Let the living members finish, and return the failure detector's final state. */
 feddc_detector_state group_case_finish(group_case *g);
 
-/** Wait at most 15 s for all children, kill the rest, close the failure detector and free the
- * memory. */
+/** Wait for the children, kill those that remain, and free everything. */
 void group_case_end(group_case *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* Memory that is followed by a page that may not be accessed. */
+/* Memory in front of a page without access rights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "guarded.h"

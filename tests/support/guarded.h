@@ -1,5 +1,4 @@
-/* Memory before a page that may not be accessed: a read or write past its end crashes, also in a
- * release build. */
+/* Memory in front of a page without access rights: an access past its end crashes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GUARDED_H
 #define FED_TEST_GUARDED_H
@@ -8,13 +7,13 @@
 #include <stdint.h>
 
 typedef struct guarded {
-    uint8_t *data; /* len bytes; not aligned */
+    uint8_t *data; /* not aligned */
     size_t len;
     void *pages;
     size_t pages_len;
 } guarded;
 
-/** Return len bytes copied from src, or zeros if src is NULL. Free them with guarded_free. */
+/** Return len bytes copied from src; NULL: zeros. Free them with guarded_free. */
 guarded guarded_copy(const void *src, size_t len);
 void guarded_free(guarded *g);
 

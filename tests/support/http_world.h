@@ -30,20 +30,19 @@ enum { SMALL = 1024, BIG_BLOB = 3000000 };
 struct fedserver {
     char directory[256];
     atomic_int handled, waiting, ticks, reloads, let_go;
-    atomic_int parts;               /* bytes of request bodies for /parts */
-    uint8_t known[FED_SHA256_SIZE]; /* fingerprint of the device that sends to /parts */
+    atomic_int parts;
+    uint8_t known[FED_SHA256_SIZE]; /* the device that sends to /parts */
     atomic_bool released, commit_fails, tick_waits;
     atomic_ullong epoch;
-    bool begun, inside;  /* begun: there was a first batch; inside: a batch is open */
-    bool asked, writing; /* in the open batch: a request was handled; the store was written */
+    bool begun, inside; /* inside: a batch is open */
+    bool asked, writing;
     fedserver_blob *big;
-    atomic_bool follows; /* true: another coordinator leads; its address and term are below */
+    atomic_bool follows;
     _Atomic(const char *) leader;
     atomic_ullong term;
     atomic_uint followers;
-    atomic_ullong limit, heard_limit; /* limit of an update in bytes: own, and as the leader sent
-                                         it */
-    _Atomic(const char *) tag;        /* the ETag of /model */
+    atomic_ullong limit, heard_limit; /* largest update in bytes: our own limit, and the leader's */
+    _Atomic(const char *) tag;
 };
 
 static inline fedserver_blob *text_blob(const char *text) {
@@ -167,7 +166,6 @@ static inline void answer_range(const fedserver_request *request, fedserver_resp
     response->body = fedserver_blob_new(&w);
 }
 
-/* Does a request for this path change the store, so that its answer waits for a commit? */
 static inline bool is_promise(const char *path) {
     return strcmp(path, "/promise") == 0;
 }
@@ -381,7 +379,7 @@ static inline void start(world *w) {
         w->options.bind = "127.0.0.1";
     }
     if (w->options.connections == 0) {
-        w->options.connections = 1000; /* enough for all connections of the test's only device */
+        w->options.connections = 1000;
     }
     w->options.stop = &w->stop;
     w->options.reload = &w->reload;
@@ -420,7 +418,7 @@ static inline int end_serving(void **state) {
     return 0;
 }
 
-/* A test that finds the adapter serving, and must leave it serving. */
+/* A test during which the adapter serves. */
 #define SERVING(test) cmocka_unit_test_setup_teardown(test, begin_serving, end_serving)
 
 static inline int64_t server_cpu_us(const world *w) {
@@ -431,10 +429,9 @@ static inline int64_t server_cpu_us(const world *w) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Return the CPU time of the adapter's thread, in percent of a core, while the test does
- * nothing. */
+/* Return the CPU use of the adapter's thread while the test sleeps, in percent of a core. */
 static inline int64_t server_load_percent(const world *w) {
-    fed_sleep_ms(200); /* requests under way end within this time */
+    fed_sleep_ms(200); /* let requests under way end */
     const int64_t cpu_us = server_cpu_us(w);
     const int64_t begin_ms = fed_clock_monotonic_ms();
     fed_sleep_ms(1000);
@@ -455,7 +452,7 @@ static inline CURL *client(const world *w, const fed_identity *who, uint16_t por
     return fed_curl_new(&w->ca, who, port, path);
 }
 
-/* Make one request. line: one more header, or NULL. */
+/* Make one request. line: an additional header, or NULL. */
 static inline fed_reply ask_once(const world *w, const fed_identity *who, uint16_t port,
                                  const char *path, const char *line) {
     CURL *curl = client(w, who, port, path);
@@ -467,7 +464,7 @@ static inline fed_reply ask_once(const world *w, const fed_identity *who, uint16
     return r;
 }
 
-/* Return the answer to GET path at the front. line: one more header, or NULL. */
+/* Return the answer to GET path at the front. line: an additional header, or NULL. */
 static inline fed_reply ask_front(const world *w, const char *path, const char *line) {
     return ask_once(w, NULL, w->front_port, path, line);
 }
@@ -483,7 +480,7 @@ static inline void assert_header(const fed_reply *r, const char *line) {
     }
 }
 
-/* Send a large body `times` times. Each answer must return its bytes. curl: a handle for /echo. */
+/* Send a large body `times` times, and check the echoes. curl: a handle for /echo. */
 static inline void assert_echoes_large(CURL *curl, unsigned times) {
     enum { SIZE = 1700000 };
     char *body = malloc(SIZE);
@@ -517,7 +514,7 @@ static inline int listening(uint16_t *port) {
     return fd;
 }
 
-/* Record the bytes that libcurl sends first as a TLS client, its ClientHello. */
+/* Record a ClientHello of libcurl. */
 static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
     uint16_t port = 0;
     const int fd = listening(&port);

@@ -1,11 +1,11 @@
-/* A coordinator, three devices and a model with large updates, for tests of stored updates. */
+/* A coordinator, three devices and a model whose updates are stored in segment files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LARGE_WORLD_H
 #define LARGE_WORLD_H
 
 #include "coordinator_fixture.h"
 
-/* The task's updates have 100 KB each, so the store keeps them in a segment file. */
+/* Updates of 100 KB, which the store keeps in a segment file. */
 static const char task[] = "{\"model\": \"input 784 | dense 32 | dense 10\","
                            " \"codec_up\": \"float32\", \"codec_down\": \"3lc:s=1.5\","
                            " \"rounds\": 4, \"cohort\": 3, \"goal\": 3, \"deadline_s\": 100}";
@@ -39,7 +39,7 @@ static inline int teardown(void **state) {
     return 0;
 }
 
-/* Upload device k's update for the open round. */
+/* Upload an update of device k for the open round. */
 static inline void upload(world *w, coordinator *c, int k) {
     fed_assignment work = device_ask_work(c, &w->devices[k]);
     assert_int_equal(work.action, FED_ACTION_TRAIN);

@@ -59,12 +59,12 @@ static bool post(link_entry *entry, uint32_t to, uint32_t number, const void *da
     if (entry->link->send(entry->self, to, &head, data, len, token, &err) != FED_OK) {
         return fault(entry, "send to rank %u: %s", to, err.text);
     }
-    memset(&head, 0xee, sizeof head); /* the link must have copied the head by now */
+    memset(&head, 0xee, sizeof head);
     return true;
 }
 
-/* Wait once. A message that says that its sender has finished the case is counted in entry->met,
- * and the event becomes FEDDC_NOTHING. */
+/* Wait once. A message of a rank that has finished the case is counted in entry->met, and becomes
+ * FEDDC_NOTHING. */
 static bool look(link_entry *entry, int ms, feddc_event *event) {
     fed_error err = {0};
     if (entry->link->wait(entry->self, ms, event, &err) != FED_OK) {
@@ -78,8 +78,8 @@ static bool look(link_entry *entry, int ms, feddc_event *event) {
     return true;
 }
 
-/* Wait for the next event. With enough > 0, also stop once `enough` ranks have finished the case;
- * the event is FEDDC_NOTHING then. */
+/* Wait for the next event. With enough > 0, also return, with FEDDC_NOTHING, when `enough` ranks
+ * have finished the case. */
 static bool next_or_met(link_entry *entry, uint32_t enough, feddc_event *event) {
     int64_t end = fed_clock_monotonic_ms() + PATIENCE_MS;
     do {
@@ -121,7 +121,7 @@ static bool check(link_entry *entry, const feddc_event *event, uint32_t number, 
     if ((uintptr_t)event->data % 64 != 0) {
         return fault(entry, "rank %u's message %u is not aligned", event->peer, number);
     }
-    /* Sanitizers are slow, so of a large message only both ends are checked completely. */
+    /* To save time, check only samples of the middle of a large message. */
     for (size_t i = 0; i < len; i += i < 4096 || len - i < 4096 ? 1 : 61) {
         if (event->data[i] != pattern(event->peer, number, i)) {
             return fault(entry, "rank %u's message %u: byte %zu of %zu is wrong", event->peer,
@@ -135,8 +135,7 @@ static bool is_last(const link_entry *entry) {
     return entry->place.rank + 1 == entry->place.size;
 }
 
-/* Wait until the first `ranks` ranks have all finished the case: each sends an empty message to
- * each other. No other message may be under way. */
+/* Wait until the first `ranks` ranks have finished the case. No other message may be under way. */
 static void meet(link_entry *entry, uint32_t ranks) {
     uint32_t others = ranks - 1, back = 0;
     feddc_head head = {.bucket = MEETING};
@@ -195,8 +194,8 @@ static bool all_pairs_event(link_entry *entry, all_pairs *all) {
     return true;
 }
 
-/* Each rank sends all its messages before its first wait. If a send blocked, all would stop
- * here. */
+/* Each rank sends all its messages before its first wait, so a send that blocks would end in a
+ * deadlock. */
 static void messages_come_whole_and_in_order(link_entry *entry) {
     all_pairs all = {.left = 2 * SIZES * (entry->place.size - 1)};
     bool good = true;
@@ -212,7 +211,7 @@ static void messages_come_whole_and_in_order(link_entry *entry) {
     }
     if (good) {
         meet(entry, entry->place.size);
-    } else { /* after a fault the link may still read the messages */
+    } else {
         entry->link->close(entry->self, false);
         entry->self = NULL;
     }
@@ -230,7 +229,7 @@ static bool lend(link_entry *entry, uint8_t *data[LENT], uint32_t to) {
             return false;
         }
     }
-    for (uint32_t k = 0; k < LENT; k++) { /* the sender may now change its memory */
+    for (uint32_t k = 0; k < LENT; k++) {
         feddc_event event;
         if (!expect(entry, FEDDC_SENT, &event)) {
             return false;
@@ -248,7 +247,7 @@ static bool hold(link_entry *entry) {
         }
     }
     fed_sleep_ms(20);
-    for (uint32_t k = 0; k < LENT; k++) { /* out of order, but each once: 7 and 24 are coprime */
+    for (uint32_t k = 0; k < LENT; k++) { /* 7 and 24 are coprime */
         uint32_t one = (k * 7 + 5) % LENT;
         if (!check(entry, &held[one], one, LENT_BYTES)) {
             return false;
@@ -289,7 +288,7 @@ static void wake_is_told_now_or_next(link_entry *entry) {
     entry->link->wake(entry->self);
     entry->link->wake(entry->self);
     bool good = expect(entry, FEDDC_WOKEN, &event);
-    for (int k = 0; good && k < 3; k++) { /* the second wake may give one more event, but not two */
+    for (int k = 0; good && k < 3; k++) { /* the second wake may give another event */
         good = look(entry, k == 2 ? 15 : 0, &event);
     }
     if (good && event.kind != FEDDC_NOTHING) {
@@ -325,7 +324,7 @@ static void leave(link_entry *entry, bool orderly) {
     }
 }
 
-/* Messages to a rank that has left are lost, but each must be reported as FEDDC_SENT. */
+/* Messages to a rank that has left must be reported as FEDDC_SENT, although they are lost. */
 static bool send_into_the_void(link_entry *entry, uint32_t to) {
     static const uint8_t nothing[1000] = {0};
     feddc_event event;
@@ -341,7 +340,7 @@ static bool send_into_the_void(link_entry *entry, uint32_t to) {
     return true;
 }
 
-/* The last rank's messages come in order, all of them if it left orderly, then FEDDC_GONE once. */
+/* Expect the last rank's messages in order (all of them if `orderly`), then FEDDC_GONE. */
 static bool see_off(link_entry *entry, bool orderly) {
     uint32_t last = entry->place.size - 1, got = 0;
     feddc_event event;
@@ -400,8 +399,8 @@ static size_t traffic_size(uint32_t from, uint32_t to, uint32_t number) {
 
 typedef struct traffic {
     uint8_t *slot[IN_FLIGHT];
-    uint64_t busy[IN_FLIGHT];         /* the token of the message that uses the slot; 0: none */
-    uint32_t to, number[RANKS], sent; /* number: of the next message to each receiver */
+    uint64_t busy[IN_FLIGHT];         /* token of the message in the slot; 0: none */
+    uint32_t to, number[RANKS], sent; /* number: next message to each receiver */
     uint32_t got[RANKS], left, in_flight;
 } traffic;
 

@@ -1,4 +1,4 @@
-/* Runs a program as the ranks of an MPI job: mpirun, with time limits. */
+/* Runs a program as the ranks of an MPI job. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_job.h"
 

@@ -8,21 +8,19 @@
 
 bool mpi_job_possible(void);
 
-/** Run `mpirun -n ranks program args` (args as a shell reads them). A job that hangs is ended after
- * 20 minutes. Returns mpirun's exit status, 0 if all ranks ended with 0. out: what was printed
- * to stdout and stderr, as far as it fits. */
+/** Run `mpirun -n ranks program args`, at most 20 minutes. Returns the exit status, 0 if all ranks
+ * ended with 0. out: the output, cut to cap - 1 bytes. */
 int mpi_job_run(const char *program, const char *args, unsigned ranks, char *out, size_t cap);
 
-/** For mpirun in a shell command: Open MPI 4 and 5 run as root, and with more ranks than
- * processors. Leak detection is off: Open MPI's plugins leak and are unloaded before
- * AddressSanitizer could name them. */
+/** Environment of mpirun, for Open MPI 4 and 5: allow root, and more ranks than processors. Leak
+ * detection is off because Open MPI leaks. */
 #define MPI_JOB_SETTINGS                                                                           \
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 "          \
     "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "                        \
     "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_mpi_yield_when_idle=1 "         \
     "ASAN_OPTIONS=detect_leaks=0 "
 
-/** Write the path of this program to `path`. A test runs it again as the ranks of a job. */
+/** Write the path of this program's file to `path`. */
 void mpi_job_self(char *path, size_t cap);
 
 #endif

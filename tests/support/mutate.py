@@ -58,7 +58,7 @@ def explained(root):
     return found
 
 
-# A fault may cause warnings, which must not be errors then.
+# A fault may cause warnings.
 PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in """
     pragmas unused unused-variable unused-but-set-variable unused-parameter unused-function unused-value unused-result unused-label
     unused-but-set-parameter unused-const-variable type-limits sign-compare sign-conversion conversion parentheses bool-compare
@@ -67,7 +67,7 @@ PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in """
     shift-count-overflow duplicated-branches format-truncation infinite-recursion misleading-indentation pedantic
     alloc-size-larger-than= nonnull stringop-overread dangling-pointer use-after-free
 """.split())
-SIDES = (  # end-to-end tests for each part of the tree, run last
+SIDES = (  # end-to-end tests of each part of the tree
     ("fedserver/", ("fedserver.test_server", "fedserver.test_faults", "e2e.test_resume")),
     ("fedclient/datacenter/", ("fedclient.datacenter.test_feddc", "contract.test_each_worker_group", "e2e.test_worker_faults")),
     ("fedclient/train/", ("fedclient.train.test_train", "e2e.test_fedsim")),
@@ -156,7 +156,7 @@ class Copy:
             has = {each["name"]: each["value"] for each in entry.get("properties", [])}
             variables = dict(line.split("=", 1) for line in has.get("ENVIRONMENT", []))
             target = entry["name"].removesuffix(".postgres")
-            if target in self.known_targets:  # the other tests are scripts without a target
+            if target in self.known_targets:  # other tests are scripts
                 self.tests[entry["name"]] = Test(entry["name"], target, entry.get("command"), has.get("WORKING_DIRECTORY"), variables)
 
     def make(self, targets, **variables):

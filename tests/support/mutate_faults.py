@@ -13,9 +13,9 @@ TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*
     """, re.X | re.S | re.M)
 Token = collections.namedtuple("Token", "kind text start end")
 PAIRS = {"(": ")", "[": "]", "{": "}"}
-# No faults within calls of these: their arguments matter only to a reader or to the compiler.
+# No faults in the arguments of these functions.
 UNSEEN = re.compile(r"^(assert|static_assert|_Static_assert|sizeof|offsetof|\w*logf?|\w*printf|fed_error_\w+|va_\w+|strerror)$")
-# Leaving out a call of these changes nothing that a test sees: memory is not freed, or a text is not printed.
+# Calls of these functions are not left out, because tests can't see a difference.
 QUIET = re.compile(r"^(assert|static_assert|_Static_assert|\w*logf?|\w*printf|fed_error_\w+|va_\w+|free|\w+_free)$")
 
 
@@ -38,7 +38,7 @@ class Source:
         self.partner = self.pair()
         self.simple = []  # (first token, its semicolon, what the function returns)
         self.conditions = []  # (keyword, first token, token after the last)
-        self.blocks = []  # a list of statements for each block; None for a statement that is not a simple one
+        self.blocks = []  # statements of each block; None: not a simple statement
         self.functions()
 
     def pair(self):

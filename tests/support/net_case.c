@@ -1,4 +1,4 @@
-/* Nets with every kind of layer, with weights and a batch, and every engine that can run them. */
+/* Nets with every kind of layer, and the engines that can run them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
@@ -7,10 +7,8 @@
 #include "fedclient/train/backends/fast/fast.h"
 #include "fedtrain/backend.h"
 
-/* Sizes are near the vector widths 4, 8 and 16, but no multiples of them. The nets use every option
- * of a layer, and every order of layers that makes a difference. */
+/* Many sizes are no multiples of the vector widths 4, 8 and 16. */
 static const char *const texts[] = {
-    /* Dense layers, and sequences of the basic kinds of layers */
     "input 1 | dense 2",
     "input 5 | dense 3",
     "input 7 | dense 4 nobias | relu | dense 3",
@@ -31,7 +29,6 @@ static const char *const texts[] = {
     "input 6x6x13 | conv 18 3 nobias | maxpool 2 | dense 3",
     "input 9x5x21 | conv 33 2 stride 2 | relu | dense 3",
     "input 2x5x10 | conv 18 1 | conv 17 3 | a: conv 34 1 | conv 34 3 pad 1 | add a | dense 3",
-    /* Convolution and pooling: strides, padding, groups */
     "input 3x7x6 | conv 5 3 pad 1 | conv 4 3 pad 1 | dense 3",
     "input 2x9x8 | conv 6 3 stride 2 pad 1 nobias | conv 3 3 stride 2 | dense 3",
     "input 3x11x11 | conv 4 5 stride 4 pad 2 | relu | conv 5 1 stride 2 | dense 3",
@@ -50,13 +47,11 @@ static const char *const texts[] = {
     "input 3x6x8 | avgpool 2 | conv 4 2x3 | avgpool 2x1 stride 1 | dense 3",
     "input 3x6x5 | conv 18 3 pad 1 | relu | avgpool | dense 4",
     "input 3x6x5 | conv 5 3 pad 1 | avgpool",
-    /* Layers that work on each value alone */
     "input 9 | dense 21 | tanh | dense 5 | tanh | dense 3",
     "input 9 | dense 21 | sigmoid | dense 5 | sigmoid | dense 3",
     "input 2x6x6 | tanh | conv 5 3 | sigmoid | conv 3 2 | tanh | dense 3",
     "input 20 | dense 40 | dropout 0.5 | dense 7 | relu | dropout 0.25 | dense 3",
     "input 3x6x6 | dropout 0.2 | conv 5 3 | relu | dropout 0.4 | maxpool 2 | dropout 0.1 | dense 3",
-    /* Layers that normalize */
     "input 4x5x5 | conv 5 3 | bn | relu | dense 3",
     "input 3x6x6 | bn | conv 17 3 pad 1 nobias | bn | conv 4 3 stride 2 nobias | bn | relu | dense "
     "3",
@@ -64,7 +59,6 @@ static const char *const texts[] = {
     "input 7x4x4 | lrn 3 alpha 0.5 beta 0.6 k 2 | conv 9 2 | lrn 5 alpha 0.9 | dense 3",
     "input 3x8x8 | conv 18 3 | relu | lrn 5 | maxpool 2 | dense 3",
     "input 4x3x3 | conv 3 2 | lrn 7 alpha 2 beta 1 k 0.5 | dense 2",
-    /* Layers with several inputs */
     "input 3x6x6 | a: conv 5 3 pad 1 | relu | conv 5 3 pad 1 | add a | relu | dense 3",
     "input 8 | a: dense 8 | relu | add a | add in | add a | dense 3",
     "input 3x6x6 | a: conv 4 3 pad 1 | bn | relu | b: conv 4 3 pad 1 | bn | add a | c: relu "
@@ -111,7 +105,6 @@ static const char *const texts[] = {
     "input 3x3x3 | conv 19 3 | lrn 3 alpha 1 | relu",
     "input 5 | a: dense 4 | relu | add a",
     "input 5 | a: dense 3 | tanh | concat a in | dropout 0.4",
-    /* Sequences of tokens */
     "input tokens 6 of 11 | embedding 5 | dense 3 each",
     "input tokens 6 of 11 | embedding 17 | dropout 0.3 | dense 20 each nobias | relu | dense 4",
     "input tokens 5 of 9 | e: embedding 6 | tanh | dense 9 each tied e",
@@ -179,7 +172,7 @@ void net_case_make(net_case *c, const char *text) {
     fed_rng_init(&rng, 7, 1, 1);
     fed_arch_init_values(arch, 3, c->params);
     for (size_t i = 0; i < arch->layout.size; i++) {
-        c->params[i] += 0.05F * centred(&rng); /* makes biases nonzero, too */
+        c->params[i] += 0.05F * centred(&rng);
     }
     draw_samples(c, &rng, 0, NET_CASE_BATCH);
     draw_samples(c, &rng, NET_CASE_BATCH, NET_CASE_MOST);
@@ -222,7 +215,7 @@ static void check_named(const char *named) {
 }
 
 const char *net_case_device(void) {
-    /* Without a cache, each net would compile its kernels again. */
+    /* A cache of kernels, because compiling them is slow. */
     (void)setenv("FED_GPU_CACHE", FED_BIN_DIR "/../gpu_cache", 0);
     const char *named = getenv("FED_TEST_DEVICE");
     fed_gpu_info info;
@@ -246,8 +239,8 @@ const char *net_case_backend(size_t k, const fed_arch *arch) {
     return NULL;
 }
 
-/* Return the k-th backend that can run this net, NULL after the last. Left out are reference and
- * fast, which are engines already, and bfloat16, which rounds more (test_backend_bfloat16.c). */
+/* Return the k-th backend that can run this net, NULL after the last. Left out are reference, fast
+ * and bfloat16. */
 static const char *other_backend(size_t k, const fed_arch *arch) {
     const char *name;
     for (size_t i = 0; (name = net_case_backend(i, arch)) != NULL; i++) {

@@ -1,4 +1,4 @@
-/* Nets with every kind of layer, with weights and a batch, and every engine that can run them. */
+/* Nets with every kind of layer, their weights and samples, and the engines that can run them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NET_CASE_H
 #define NET_CASE_H
@@ -14,7 +14,7 @@ enum { NET_CASE_BATCH = 9, NET_CASE_MOST = 20 };
 /** Return the text of the k-th net; NULL after the last. */
 const char *net_case_text(size_t k);
 
-/** A net with weights, none of which is 0, and random samples. */
+/** A net with random weights and samples. */
 typedef struct net_case {
     const char *text;
     fed_arch arch;
@@ -27,7 +27,7 @@ typedef struct net_case {
 void net_case_make(net_case *c, const char *text);
 void net_case_free(net_case *c);
 
-/** The inputs and outputs of a training pass of the first `batch` samples, with dropout's seed. */
+/** Return a training pass or a batch of the first `batch` samples. */
 fedtrain_pass net_case_pass(const net_case *c, size_t batch);
 fedtrain_batch net_case_batch(const net_case *c, size_t batch);
 
@@ -36,34 +36,32 @@ size_t net_case_scores(const net_case *c, size_t batch);
 /** Allocate n floats. The test fails if memory runs out. */
 float *net_case_floats(size_t n);
 
-/** Return FED_TEST_DEVICE, or "gpu" if there is a usable device. NULL: there is none. */
+/** Return the name of the device under test: FED_TEST_DEVICE, or "gpu". NULL: there is none. */
 const char *net_case_device(void);
 
-/** Return the k-th backend (a device's name) that can run this model here. NULL after the last. */
+/** Return the name of the k-th backend that can run this model. NULL after the last. */
 const char *net_case_backend(size_t k, const fed_arch *arch);
 
-/** An engine: the reference backend, the fast backend with one set of kernels, or another of
- * backends.def except bfloat16. */
+/** An engine: the reference, the fast backend with one set of kernels, or another backend. */
 typedef struct net_engine {
     const fedtrain_backend_vtable *backend;
     const char *name;
     void *work;
 } net_engine;
 
-/** Return how many engines run on the processor. Engines on devices have higher numbers. */
+/** Return the number of engines on the processor. Engines on devices have higher numbers. */
 size_t net_engine_hosts(void);
 
 /** Open the k-th engine. The reference is the first. Returns false after the last. */
 bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine);
 void net_engine_close(net_engine *engine);
 
-/** Run one pass. The test fails if the pass does. grad: float32[trained]. */
+/** Run one pass. The test fails if the pass fails. grad: float32[trained]. */
 void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, float *score);
 void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
                          const float *score_grad, float *grad);
 
-/** Call check for every net on every engine, but on a device only for each 8th net, because its
- * kernels must be compiled. test_backends.c compares all nets on all engines. */
+/** Call check for every net on every engine. To save time, a device gets only some of the nets. */
 void net_case_each(void (*check)(const net_case *c, const net_engine *e));
 
 #endif

@@ -22,7 +22,7 @@ static uint32_t get16(const uint8_t *at) {
     return (uint32_t)at[0] << 8 | at[1];
 }
 
-/* The Internet checksum, written exactly as in RFC 1071. */
+/* The Internet checksum of RFC 1071. */
 static uint32_t plain_sum(uint32_t sum, const uint8_t *data, size_t len) {
     for (size_t i = 0; i < len; i++) {
         sum += i % 2 == 0 ? (uint32_t)data[i] << 8 : data[i];
@@ -53,7 +53,7 @@ static size_t put_ip(const nic_shape *shape, uint8_t *ip, size_t tcp_len) {
     }
     const size_t size = 20 + 4 * (size_t)shape->ip_words;
     memset(ip, 0, size);
-    memset(ip + 20, 1, size - 20); /* fill the options with 1, "no operation" */
+    memset(ip + 20, 1, size - 20); /* 1: "no operation" */
     ip[0] = (uint8_t)(0x40 | size / 4);
     ip[1] = shape->tos;
     put16(ip + 2, size + tcp_len);
@@ -149,7 +149,7 @@ static bool read_ip(const fednic_frame *frame, nic_parts *p, size_t *end) {
     return true;
 }
 
-/* Check the offload header as Linux does in virtio_net_hdr_to_skb, and a little more strictly. */
+/* Check the offload header as Linux does in virtio_net_hdr_to_skb. */
 static bool check_offload(const fednic_frame *frame, const nic_parts *p, uint8_t protocol) {
     const fednic_offload *o = &frame->offload;
     const uint8_t *tcp = frame->data + p->tcp;

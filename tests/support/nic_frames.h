@@ -1,4 +1,4 @@
-/* Frames of TCP segments for tests of the NIC, built and checked without the NIC's code. */
+/* Frames of TCP segments for tests of the NIC, made and checked without the NIC's code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NIC_FRAMES_H
 #define NIC_FRAMES_H
@@ -15,30 +15,30 @@ enum { SEG_CWR = 128 };
 enum { FRAME_NEEDS_CSUM = 1, FRAME_TCPV4 = 1, FRAME_TCPV6 = 4, FRAME_ECN = 0x80 };
 enum { FRAME_ROOM = FEDNIC_FRAME };
 
-/** The wanted frame. A shape that is 0 except for family has no options in Ethernet, IP and TCP. */
+/** The wanted frame. Fields that are 0 leave out options, tags and padding. */
 typedef struct nic_shape {
-    uint8_t family;   /* 4 or 6 */
+    uint8_t family;
     uint8_t vlans;    /* number of VLAN tags, 0 to 2 */
-    uint8_t ip_words; /* length of IPv4's options in words of 4 bytes */
+    uint8_t ip_words; /* length of IPv4's options, in 4-byte words */
     uint8_t tos;      /* type of service or traffic class, with ECN */
     uint8_t flags;
     uint8_t protocol;  /* protocol number in the pseudo-header; 0: TCP's */
     bool may_cut;      /* IPv4 without the flag DF (don't fragment) */
-    bool partial;      /* the checksum field holds only the pseudo-header's sum (NEEDS_CSUM) */
+    bool partial;      /* the checksum field holds the pseudo-header's sum only (NEEDS_CSUM) */
     bool backwards;    /* the frame goes from the second host to the first */
-    uint16_t gso_size; /* above 0: to be cut into pieces of this payload size */
+    uint16_t gso_size; /* payload bytes of the pieces that the NIC must cut; 0: none */
     uint16_t id;
-    uint16_t port;    /* port of the first host */
+    uint16_t port;
     uint16_t padding; /* number of bytes after the IP packet */
     uint32_t seq, ack;
-    const uint8_t *options; /* TCP's options, 4 * option_words bytes */
+    const uint8_t *options;
     uint8_t option_words;
 } nic_shape;
 
 /** Build a frame with this shape and payload in `memory`, which has FRAME_ROOM bytes. */
 fednic_frame nic_frame(const nic_shape *shape, const void *payload, size_t len, uint8_t *memory);
 
-/** The places of a frame's parts, as the test's own parser finds them. */
+/** The places of a frame's parts, as offsets in bytes. */
 typedef struct nic_parts {
     size_t ip, tcp, payload, payload_len;
     uint8_t family, tos, flags;
@@ -46,13 +46,11 @@ typedef struct nic_parts {
     uint32_t seq;
 } nic_parts;
 
-/** Check a frame as Linux would take it: lengths, IP and TCP checksum, offload header. protocol:
- * the number in the TCP checksum's pseudo-header. If something is wrong, print a line on stderr and
- * return false. */
+/** Check lengths, checksums and the offload header of a frame, as Linux does. protocol: the
+ * protocol number in the pseudo-header. On an error, print a line on stderr and return false. */
 bool nic_frame_read(const fednic_frame *frame, uint8_t protocol, nic_parts *parts);
 
-/** Copy a frame to `memory`, which has FRAME_ROOM bytes. A partial checksum is completed as Linux
- * does, over all bytes from csum_start on. */
+/** Copy a frame to `memory`, which has FRAME_ROOM bytes, and complete a partial checksum. */
 fednic_frame nic_frame_completed(const fednic_frame *frame, uint8_t *memory);
 
 typedef struct nic_heap {
@@ -64,7 +62,7 @@ typedef struct nic_heap {
 nic_heap *nic_heap_new(void);
 void nic_heap_free(nic_heap *heap);
 
-/** A fednic_emit function. user: the nic_heap that gets a copy. Aborts when that is full. */
+/** A fednic_emit function that appends a copy to `user`, a nic_heap. Aborts if that is full. */
 void nic_heap_keep(void *user, const fednic_frame *frame);
 
 #endif

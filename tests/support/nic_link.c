@@ -1,4 +1,4 @@
-/* A link around another link. Its receivers round floats as offload NICs would (nic_link.h). */
+/* A link that simulates offload NICs (nic_link.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nic_link.h"
 
@@ -12,12 +12,11 @@ typedef struct nic {
     nic_plan *plan;
     void *inner;
     bool marks;
-    struct rounded *held; /* the messages that are not released yet */
+    struct rounded *held;
 } nic;
 
-/* A rounded message. The event's lease points to it. */
 typedef struct rounded {
-    struct rounded *next, **at; /* list of the unreleased messages; at: the pointer to this one */
+    struct rounded *next, **at; /* list of unreleased messages; at: the pointer to this one */
     feddc_event as_it_came;
     _Alignas(64) float x[];
 } rounded;

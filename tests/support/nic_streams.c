@@ -18,7 +18,6 @@
 
 enum { VALUES = 1 << 18, CHUNK = 1 << 16, MARK = 0x28, FAST_OPEN_QUEUE = 16 };
 
-/* The values to send, as they are and rounded. Each stream begins at a place of its own. */
 typedef struct values {
     float raw[VALUES], rounded[VALUES];
 } values;
@@ -28,13 +27,12 @@ typedef struct end {
     size_t sent, received;
     uint32_t sends_from, expects_from;
     bool closed;
-    uint8_t raw, rounded; /* one bit for each byte of the current float: it equals the raw
-                             (or rounded) value's byte */
+    uint8_t raw, rounded; /* bit i: byte i of the float equals raw (rounded) */
 } end;
 
 typedef struct stream {
     nic_stream_plan plan;
-    int door; /* the listening socket; < 0: the connection was accepted */
+    int door;
     end ends[2];
 } stream;
 
@@ -55,7 +53,7 @@ static void fill(values *v) {
         uint32_t bits = fed_rng_u32(&rng);
         float x = fed_rng_float(&rng) - 0.5f;
         v->raw[k] = x * x * x * ((bits & 7) == 0 ? 16.0f : 0.1f);
-        if ((bits & 0xff00) == 0) { /* sometimes any bits, which may be infinity or NaN */
+        if ((bits & 0xff00) == 0) { /* sometimes random bits, which may be infinity or NaN */
             memcpy(&v->raw[k], &bits, sizeof bits);
         }
     }
@@ -239,7 +237,6 @@ static void accept_one(stream *s) {
     }
 }
 
-/* Wait until a socket is ready: each connection has a listening socket and two ends. */
 static void turn(streams *all) {
     struct pollfd p[NIC_STREAMS * 3];
     for (size_t k = 0; k < all->count; k++) {

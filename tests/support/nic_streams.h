@@ -7,32 +7,31 @@
 
 enum { NIC_BOUND = 10, NIC_STREAMS = 16 };
 
-/** One connection. Both ends send `bytes` bytes at the same time. Members that are 0 have the
- * system's default. */
+/** One connection. Both ends send `bytes` bytes at the same time. 0: the system's default. */
 typedef struct nic_stream_plan {
-    bool marked;    /* the NIC treats the payload as floats; false: as plain bytes */
-    bool six;       /* IPv6 */
-    bool odd;       /* a write may end anywhere, also within a float */
-    bool fast_open; /* the first bytes travel in the SYN packet, where the kernel supports it */
-    int from;       /* number of the host that connects */
+    bool marked; /* the NIC treats the payload as floats; false: as plain bytes */
+    bool six;
+    bool odd;       /* a write may end within a float */
+    bool fast_open; /* TCP Fast Open, where the kernel supports it */
+    int from;       /* the host that connects */
     int mss, room;  /* TCP_MAXSEG and SO_RCVBUF */
-    uint8_t tos;    /* type of service of an unmarked connection */
-    uint16_t port;  /* port of the end that connects */
+    uint8_t tos;
+    uint16_t port;
     size_t bytes;
 } nic_stream_plan;
 
-/** How many floats arrived on marked connections, by what happened to them. */
+/** Numbers of floats that arrived on marked connections. */
 typedef struct nic_tally {
-    uint64_t rounded; /* rounded as by fedcodec_bursts_round, and thereby changed */
-    uint64_t same;    /* rounding does not change them */
-    uint64_t raw;     /* not rounded, although rounding would change them */
-    uint64_t mixed;   /* partly rounded: a segment was sent again with another cut */
+    uint64_t rounded; /* changed by rounding (fedcodec_bursts_round) */
+    uint64_t same;    /* unchanged by rounding */
+    uint64_t raw;     /* not rounded, but rounding would change them */
+    uint64_t mixed;   /* some bytes rounded and some not */
 } nic_tally;
 
 /**
  * Open `count` connections, send all bytes and receive them. Each byte must arrive as it was sent,
- * or on a marked connection as the rounded value has it. The test fails with the text `what` at a
- * wrong byte, or if no byte arrives for stall_ms.
+ * or on a marked connection as the rounded value has it. The test fails with the text `what` if a
+ * byte is wrong, or if none arrives for stall_ms.
  *
  * midway called once, when half of all bytes have arrived; may be NULL
  */

@@ -115,7 +115,7 @@ static void give_addresses(const nic_world *w, int host) {
     nic_world_shell(w, host, command);
 }
 
-/* End a host's NIC. Returns NULL, or what was wrong: it had died, or ended with an error. */
+/* End a host's NIC. Returns NULL, or a sentence about what was wrong. */
 static const char *end_nic(nic_world *w, int host) {
     int code = 0;
     pid_t pid = w->nic[host];
@@ -191,7 +191,6 @@ static void open_line(nic_world *w) {
     w->runs = true;
 }
 
-/* Make the namespaces. The line's interfaces have no addresses, and accept Ethernet's padding. */
 static void open_spaces(nic_world *w) {
     static const char letters[] = "abm";
     char command[300];

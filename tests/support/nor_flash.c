@@ -1,4 +1,4 @@
-/* A NOR flash in memory, for tests of the client's store. */
+/* A simulated NOR flash in memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nor_flash.h"
 
@@ -15,7 +15,7 @@ static fed_status nor_read(void *user, uint32_t address, void *dst, size_t len) 
     return nor->dead ? FED_EIO : FED_OK;
 }
 
-/** Count a call. Returns FED_EIO if the call must fail without doing anything. */
+/** Count a call. FED_EIO: the call must fail without any effect. */
 static fed_status begin_call(nor_flash *nor) {
     nor->calls++;
     FED_REQUIRE(!nor->dead && nor->calls != nor->fail_at, FED_EIO);
@@ -23,8 +23,8 @@ static fed_status begin_call(nor_flash *nor) {
     return FED_OK;
 }
 
-/** Return a byte after power failed while it was to become `wanted`: any bit that differs may have
- * changed. Most bytes are wholly old or new. */
+/** Return a byte after power failed during its change from `was` to `wanted`: any changing bit may
+ * have changed. */
 static uint8_t torn(nor_flash *nor, uint8_t was, uint8_t wanted) {
     const uint32_t draw = fed_rng_u32(&nor->rng);
     const uint8_t changed = (uint8_t)(was ^ wanted);
@@ -54,7 +54,7 @@ static fed_status nor_program(void *user, uint32_t address, const void *src, siz
         assert_false(nor->programmed[address / unit + k]);
         nor->programmed[address / unit + k] = 1;
     }
-    /* Even the end of the data may be written: a page's bytes have no promised order. */
+    /* After a power failure, bytes may have been written in any order. */
     for (uint32_t k = 0; k < len && !nor->stuck; k++) {
         set_byte(nor, address + k, nor->byte[address + k] & from[k]);
     }
@@ -70,7 +70,7 @@ static fed_status nor_erase(void *user, uint32_t address) {
         set_byte(nor, address + k, 0xFF);
     }
     nor->erased[address / bytes]++;
-    /* If power failed, the block may be half erased: its units must not be programmed. */
+    /* After a power failure, the block must be erased again before it is programmed. */
     memset(nor->programmed + address / unit, nor->dead, bytes / unit);
     return nor->dead ? FED_EIO : FED_OK;
 }

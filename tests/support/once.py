@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MOST = 20_000  # at most so many passed checks are remembered for each NAME; the oldest are forgotten
+MOST = 20_000  # largest number of remembered checks for each NAME
 BUILD_ID = b"build_id.c.o/"
 
 
@@ -35,7 +35,7 @@ class Memory:
         if os.environ.get("FED_FRESH", "0") not in ("", "0"):
             return False
         try:
-            os.utime(self.folder / digest)  # a used digest counts as new, so it is not forgotten soon
+            os.utime(self.folder / digest)  # keeps a used digest for longer
         except OSError:
             return False
         return True
@@ -54,7 +54,7 @@ class Memory:
         for path in self.folder.glob("*"):
             try:
                 ages.append((path.stat().st_mtime_ns, path))
-            except FileNotFoundError:  # another process removes files at the same time
+            except FileNotFoundError:  # removed by another process
                 pass
         for _, path in sorted(ages)[:max(0, len(ages) - most)]:
             path.unlink(missing_ok=True)
@@ -151,7 +151,7 @@ def main(words):
         print(f"{arguments.name}: unchanged since it passed at digest {before[:16]}; FED_FRESH=1 runs it again")
         return 0
     status = subprocess.run(arguments.command, check=False).returncode
-    if status == 0 and state(arguments) == before:  # remember it only if no input has changed while the check ran
+    if status == 0 and state(arguments) == before:  # only if no input has changed meanwhile
         memory.keep(before)
         memory.trim()
     return status if status >= 0 else 128 - status

@@ -1,4 +1,4 @@
-/* Reference code of the codecs with buckets. It works bit by bit. Never optimise it. */
+/* Reference code of the codecs with buckets. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_buckets.h"
 
@@ -12,7 +12,7 @@
 #include "reference_values.h"
 
 typedef struct layout {
-    size_t n, bucket, head, codes; /* values; values and head bytes of a bucket; codes' offset */
+    size_t n, bucket, head, codes; /* codes: offset of the first code */
     unsigned bits;
 } layout;
 
@@ -43,7 +43,7 @@ static int get_level(const layout *l, size_t i, const uint8_t *src) {
     return level >= 1 << (l->bits - 1) ? level - (1 << l->bits) : level;
 }
 
-/* lot(i) in the section on qsgd of docs/codec-formats.md. rng: at the start of its stream. */
+/* lot(i) of docs/codec-formats.md, section qsgd. rng: at the start of its stream. */
 static uint32_t lot_of(fed_rng rng, size_t i) {
     size_t place = i % 256 % 128, word = i / 256 * 128 + place;
     rng.counter[0] = (uint32_t)(word / 4);
@@ -54,7 +54,7 @@ static uint32_t lot_of(fed_rng rng, size_t i) {
     return i % 256 < 128 ? w & 0xffff : w >> 16;
 }
 
-/* Write the levels of a bucket, values first to end - 1. Returns the bucket's scale. */
+/* Write the levels of values first to end - 1. Returns the bucket's scale. */
 static float qsgd_bucket(const layout *l, const float *x, size_t first, size_t end,
                          const fed_rng *rng, uint8_t *out) {
     int s = (1 << (l->bits - 1)) - 1;
@@ -101,7 +101,7 @@ static float power_of(int exponent) {
     return ldexpf(1.0f, exponent - 127);
 }
 
-/* Write the levels of a bucket, values first to end - 1. Returns the bucket's largest exponent. */
+/* Write the levels of values first to end - 1. Returns the bucket's largest exponent. */
 static uint8_t natural_bucket(const layout *l, const float *x, size_t first, size_t end,
                               const fed_rng *rng, uint8_t *out) {
     uint32_t max = magnitude_bits(fed_reference_largest(x + first, end - first));

@@ -1,5 +1,4 @@
-/* Reference code of the codecs that divide values into buckets and round to random levels: slow and
- * simple, written from docs/codec-formats.md. */
+/* Reference code of the codecs with buckets, written from docs/codec-formats.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_BUCKETS_H
 #define FED_REFERENCE_BUCKETS_H

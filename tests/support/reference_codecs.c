@@ -1,4 +1,4 @@
-/* Reference code of codecs: bit by bit, digit by digit, and by sorting. Never optimise it. */
+/* Reference code of codecs. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_codecs.h"
 
@@ -18,7 +18,7 @@
 typedef struct bytes {
     uint8_t *data;
     size_t len, cap;
-    unsigned bits; /* bits used of the last byte; 0: it is full */
+    unsigned bits; /* bits used of the last byte; 0: all */
 } bytes;
 
 static void put_byte(bytes *b, unsigned byte) {
@@ -34,7 +34,7 @@ static void put_byte(bytes *b, unsigned byte) {
 
 static void put_bit(bytes *b, unsigned bit) {
     if (b->bits == 0) {
-        put_byte(b, 0xff); /* begin a byte with all bits 1, because unused bits must be 1 */
+        put_byte(b, 0xff); /* unused bits must be 1 */
     }
     if (bit == 0) {
         b->data[b->len - 1] &= (uint8_t) ~(0x80u >> b->bits);
@@ -203,7 +203,7 @@ static void sbc_encode(const double *param, float *residual, size_t n, bytes *ou
         mu = rises ? mu : -mu;
         if (param[1] > 0.0) {
             sbc_encode_other(param, rises ? up : down, mu, count, residual, n, out);
-            count = 0; /* the positions are written already */
+            count = 0;
         } else {
             put_byte(out, b);
             put_f32(out, mu);
@@ -264,7 +264,7 @@ static void sbc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* inceptionn, by algorithms 2 and 3 of its paper, with the paper's bit fields. */
+/* inceptionn: algorithms 2 and 3 of its paper */
 
 /* Return x[high:low] in the paper's notation: the bits from high to low. */
 static uint32_t field(uint32_t x, unsigned high, unsigned low) {
@@ -291,7 +291,7 @@ static unsigned inceptionn_compress(uint32_t f, unsigned error_bound, uint32_t *
     return 1;
 }
 
-/* Return the distance from the most significant bit to the first 1; 1 if that bit is 1 itself. */
+/* Return the place of the first 1, counted from 1 at the most significant bit. */
 static unsigned first1_loc_from_msb(uint32_t v, unsigned bits) {
     unsigned loc = 1;
     while ((v >> (bits - loc) & 1) == 0) {
@@ -307,10 +307,10 @@ static uint32_t inceptionn_decompress(uint32_t v, unsigned t) {
     if (t == 0) {
         return 0;
     }
-    unsigned bits = t == 1 ? 7 : 15; /* number of bits of the magnitude */
+    unsigned bits = t == 1 ? 7 : 15;
     uint32_t s = field(v, bits, bits), magnitude = field(v, bits - 1, 0);
     if (magnitude == 0) {
-        return s << 31; /* the paper does not define the result here */
+        return s << 31;
     }
     unsigned n_shift = first1_loc_from_msb(magnitude, bits);
     uint32_t m = field(magnitude << n_shift, bits - 1, 0) << (23 - bits);
@@ -349,8 +349,7 @@ static void inceptionn_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* Report a codec without reference code and end. cmocka is not used, because programs of
- * tests/portable do not have it. */
+/* Report a codec without reference code, and end. */
 static void no_reference(const fedcodec_vtable *codec) {
     fprintf(
         stderr,

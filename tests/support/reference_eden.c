@@ -38,7 +38,6 @@ static size_t width_of(size_t first, size_t bucket, size_t n) {
     return width;
 }
 
-/* Return n random signs, -1 or 1, malloc'ed. */
 static float *signs_of(uint32_t draw, size_t n) {
     float *sign = fed_reference_make(n, sizeof *sign);
     fed_rng rng;
@@ -63,7 +62,6 @@ static void rotate(float *v, size_t d) {
     }
 }
 
-/* Return the sum of a[i] * b[i], computed as 16 partial sums. */
 static double sum_products(const float *a, const float *b, size_t n) {
     double lane[16] = {0.0}, sum = 0.0;
     for (size_t i = 0; i < n; i++) {
@@ -91,7 +89,7 @@ static unsigned get_code(const uint8_t *codes, size_t at, unsigned bits) {
     return code;
 }
 
-/* Encode `count` values of a bucket of width d: write the codes from `first` on; return the
+/* Encode the `count` values of a bucket of width d. first: index of its first code. Returns the
  * scale. */
 static float encode_bucket(unsigned bits, const float *x, const float *sign, size_t count, size_t d,
                            uint8_t *codes, size_t first) {

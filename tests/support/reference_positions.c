@@ -1,5 +1,4 @@
-/* Reference code of the codes for positions: bit by bit, with the numbers of docs/codec-formats.md.
- * Never optimise it. */
+/* Reference code of the position codes. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_positions.h"
 
@@ -12,7 +11,7 @@
 
 typedef struct stream {
     uint8_t *data;
-    size_t len, bits; /* bits: number of bits used of the last byte; 0 or 8: all */
+    size_t len, bits; /* bits: bits used of the last byte; 0 or 8: all */
 } stream;
 
 static void put_byte(stream *s, unsigned byte) {
@@ -201,7 +200,6 @@ static size_t weights_get(const uint8_t *src, unsigned detail, uint64_t *weight)
     return (at + 7) / 8;
 }
 
-/* Words in the opposite order to the message's, because the encoder writes backwards. */
 typedef struct words {
     uint16_t *word;
     size_t count;
@@ -227,7 +225,7 @@ static void rans_put(const uint32_t *index, size_t k, unsigned detail, stream *o
         uint64_t gap = gap_at(index, i);
         unsigned s = symbol_of(gap), low = low_bits(s);
         uint64_t rest = gap % (UINT64_C(1) << low);
-        if (low > 16) { /* raw bits have equal shares: one slot for each value */
+        if (low > 16) {
             words_push(&w, rest >> 16, 1, low - 16);
         }
         words_push(&w, rest % 65536, 1, low > 16 ? 16 : low);
@@ -269,7 +267,6 @@ static void rans_get(const uint8_t *src, size_t k, unsigned detail, uint32_t *in
         rans_take(&state, &src, first[s + 1] - first[s], first[s], 12);
         unsigned low = low_bits(s);
         uint64_t gap = s < 4 ? s : (UINT64_C(4) + s % 4) << low, raw = 0;
-        /* raw bits: the share is 1, so the slot is the value */
         raw = state % (UINT64_C(1) << (low > 16 ? 16 : low));
         rans_take(&state, &src, 1, raw, low > 16 ? 16 : low);
         if (low > 16) {
@@ -289,8 +286,8 @@ typedef struct estimate {
 typedef struct interval {
     uint64_t low, high;
     estimate exponent[32], mantissa[32][4];
-    stream *out;        /* NULL when decoding */
-    const uint8_t *src; /* NULL when encoding; the message with four bytes after it */
+    stream *out;        /* NULL: decoding */
+    const uint8_t *src; /* NULL: encoding */
     uint64_t code;
 } interval;
 
@@ -330,7 +327,6 @@ static uint32_t moved(uint32_t p, unsigned bit, uint32_t seen) {
     return bit == 1 ? p + (65535 - p) * step / 65536 : p - p * step / 65536;
 }
 
-/* Encode or decode one bit by narrowing the interval. Returns the bit in both cases. */
 static unsigned narrow(interval *v, estimate *e, unsigned bit) {
     uint64_t p = e == NULL ? 32768 : (e->fast + e->slow) / 2;
     p = p < 64 ? 64 : p > 65472 ? 65472 : p;
@@ -439,7 +435,7 @@ uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const 
 
 void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
                                  uint32_t *index) {
-    uint8_t *padded = fed_reference_make(len + 64, 1); /* the decoder reads up to 4 bytes more */
+    uint8_t *padded = fed_reference_make(len + 64, 1);
     memcpy(padded, src, len);
     if (how >= 64) {
         range_get(padded, k, n, index);

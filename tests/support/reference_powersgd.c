@@ -22,7 +22,7 @@ static matrix matrix_of(size_t rows, size_t columns) {
     return (matrix){rows, columns, fed_reference_make(rows * columns, sizeof(float))};
 }
 
-/* Return v as float32, or (narrow) rounded to the nearest bfloat16, ties to even. */
+/* Return v, if `narrow` rounded to bfloat16, ties to even. */
 static float rounded(bool narrow, float v) {
     if (!narrow) {
         return v;
@@ -51,7 +51,7 @@ static float get(const uint8_t *src, bool narrow, size_t i) {
     return v;
 }
 
-/* P = M Q. Each sum is computed in 16 parts, which are added in pairs. */
+/* P = M Q, each sum in 16 parts. */
 static void make_p(const matrix *m, const matrix *q, matrix *p) {
     for (size_t i = 0; i < m->rows; i++) {
         for (size_t k = 0; k < q->columns; k++) {
@@ -69,7 +69,7 @@ static void make_p(const matrix *m, const matrix *q, matrix *p) {
     }
 }
 
-/* Q = M^T P. Each sum begins with the first row. */
+/* Q = M^T P */
 static void make_q(const matrix *m, const matrix *p, matrix *q) {
     for (size_t j = 0; j < m->columns; j++) {
         for (size_t k = 0; k < q->columns; k++) {
@@ -82,7 +82,7 @@ static void make_q(const matrix *m, const matrix *p, matrix *q) {
     }
 }
 
-/* Return the product of columns a and b in float64, computed as 16 partial sums. */
+/* Return the dot product of columns a and b, in 16 partial sums. */
 static double dot(const matrix *p, size_t a, size_t b) {
     double part[16] = {0.0}, sum = 0.0;
     for (size_t i = 0; i < p->rows; i++) {
@@ -94,7 +94,7 @@ static double dot(const matrix *p, size_t a, size_t b) {
     return sum;
 }
 
-/* Make the columns orthonormal. Returns how many columns are kept; they are moved to the front. */
+/* Make the columns orthonormal, and move those that are kept to the front. Returns their number. */
 static size_t orthonormalise(matrix *p, size_t rank) {
     size_t kept = 0;
     for (size_t k = 0; k < rank; k++) {
@@ -121,7 +121,7 @@ static size_t orthonormalise(matrix *p, size_t rank) {
     return kept;
 }
 
-/* Return the matrix of the first `columns` columns. Frees m. */
+/* Frees m. */
 static matrix first_columns(matrix m, size_t columns) {
     matrix some = matrix_of(m.rows, columns);
     for (size_t i = 0; i < m.rows; i++) {

@@ -1,4 +1,4 @@
-/* Reference code of the codec powersgd: slow and simple, written from docs/codec-formats.md. */
+/* Reference code of the codec powersgd: simple and slow, written from docs/codec-formats.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_POWERSGD_H
 #define FED_REFERENCE_POWERSGD_H

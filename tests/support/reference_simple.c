@@ -1,4 +1,4 @@
-/* Reference code of codecs with a fixed layout (docs/codec-formats.md). Never optimise it. */
+/* Reference code of codecs with simple formats. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_simple.h"
 
@@ -45,7 +45,7 @@ static void keep_rest(float *residual, const float *y, size_t n) {
     }
 }
 
-/* float16 and bfloat16. `fraction`: number of fraction bits; `least`: smallest normal exponent. */
+/* Decode float16 or bfloat16. fraction: bits of the fraction; least: smallest normal exponent. */
 
 static float narrow_value(uint32_t half, int fraction, int least) {
     int exponent = (int)((half & 0x7fff) >> fraction);
@@ -63,9 +63,9 @@ static uint32_t narrow_bits(float v, int fraction, int least) {
     int exponent = 0;
     (void)frexp((double)v, &exponent); /* v = f * 2^exponent, with 0.5 <= f < 1 */
     exponent = v != 0.0f && exponent - 1 > least ? exponent - 1 : least;
-    double units = rint(ldexp(fabs((double)v), fraction - exponent)); /* rounds ties to even */
+    double units = rint(ldexp(fabs((double)v), fraction - exponent)); /* ties to even */
     uint32_t bits = ((uint32_t)(exponent - least) << fraction) + (uint32_t)units;
-    uint32_t limit = (0x7fffu >> fraction << fraction) - 1; /* the largest finite value */
+    uint32_t limit = (0x7fffu >> fraction << fraction) - 1;
     return sign | (bits < limit ? bits : limit);
 }
 
@@ -158,7 +158,7 @@ static void onebit_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* Return the mean of the values of one sign, added in the order of docs/codec-formats.md. */
+/* Return the mean of the values of one sign, summed as docs/codec-formats.md says. */
 static float onebit_mean(const float *x, size_t n, bool negative) {
     double lane[16] = {0.0}, sum = 0.0;
     size_t count = 0;
@@ -296,7 +296,7 @@ static void trunc_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* randk sends one value of each of k stretches: return its place in the i-th stretch. */
+/* Return the position in the i-th of k ranges. randk sends one value of each range. */
 static size_t randk_place(fed_rng *rng, size_t i, size_t n, size_t k) {
     uint64_t first = (uint64_t)i * n / k, end = (uint64_t)(i + 1) * n / k;
     return (size_t)(first + ((end - first) * fed_rng_u32(rng)) / 4294967296u);

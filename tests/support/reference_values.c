@@ -1,4 +1,4 @@
-/* Converts to float32, bfloat16 and int8 by arithmetic instead of bits. Never optimise it. */
+/* Reference code for values. Keep it simple and slow. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_values.h"
 
@@ -47,8 +47,7 @@ static float from_bytes(const uint8_t *src, unsigned first, unsigned bytes) {
     return v;
 }
 
-/* Return the nearest number with 8 significant bits, ties to even, but at most the largest
- * finite. */
+/* Return the nearest bfloat16, ties to even; finite values stay finite. */
 static float nearest_bfloat16(float v) {
     int exponent = 0;
     (void)frexp((double)v, &exponent);
@@ -57,8 +56,8 @@ static float nearest_bfloat16(float v) {
     return (float)fmax(fmin(nearest, largest), -largest);
 }
 
-/* Return 127 / the largest magnitude, and *scale, the step between int8 levels. *scale = 0: the
- * values are too small, and all arrive as 0. */
+/* Return 127 / the largest magnitude. *scale: the step between int8 levels; 0: all values arrive as
+ * 0. */
 static float inverse_scale(const float *x, const uint32_t *index, size_t count, float *scale) {
     float max = 0.0f;
     for (size_t k = 0; k < count; k++) {

@@ -15,7 +15,7 @@
 #include "fedcodec/envelope.h"
 #include "scale_world.h"
 
-#define MODEL "input 784 | dense 128 | dense 10" /* 407 KB of float32 values */
+#define MODEL "input 784 | dense 128 | dense 10"
 
 enum { PARALLEL = 64, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
@@ -32,9 +32,9 @@ typedef struct run {
     fed_load *load;
     holding *devices;
     fed_writer envelope;
-    size_t left; /* number of requests of this measurement that are still to be sent */
+    size_t left;
     size_t sent;
-    size_t told; /* number of waiting devices that have got an answer */
+    size_t told;
 } run;
 
 static void post(fed_writer *request, const char *path, const fed_writer *body) {
@@ -51,7 +51,6 @@ static void write_checkin(fed_writer *request, uint32_t hold_ms) {
     post(request, "/v1/checkin", &body);
 }
 
-/* Let each device without a lease ask once for work, and keep the lease that it gets. */
 static void ask_for_work(void *user, size_t k, fed_writer *request) {
     holding *d = &((run *)user)->devices[k];
     if (!d->asked && d->lease == 0) {
@@ -152,9 +151,9 @@ static void raise_file_limit(void) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* Make an update of zeros. Any other update would have the same length. */
+/* Make an update of zeros; its length does not depend on the values. */
 static void make_update(run *r) {
-    enum { SMALL = 1024 }; /* default value of the task's small_tensor */
+    enum { SMALL = 1024 };
     fed_error err = {0};
     fed_arch arch;
     fedcodec codec;
@@ -177,7 +176,7 @@ static size_t pss(const run *r) {
     return scale_server_pss_bytes(&r->world.coordinator);
 }
 
-/* Begin a step. A device sends at most one request in each step. */
+/* Begin a step, in which a device sends at most one request. */
 static void next_step(run *r) {
     for (size_t k = 0; k < r->plan->devices; k++) {
         r->devices[k].asked = false;
@@ -211,8 +210,7 @@ static void start_task(run *r) {
     scale_world_task(&r->world, task);
     for (int k = 0; k < TRIES && r->figures->leases < r->plan->updates; k++) {
         ask_all(r);
-        nanosleep(&(struct timespec){.tv_nsec = 100000000},
-                  NULL); /* the slots of the round may not be open yet */
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
     assert_int_equal(r->figures->leases, r->plan->updates);
     r->left = 1;
@@ -264,13 +262,13 @@ static void measure_all(run *r) {
 static void wait_all(run *r) {
     scale_figures *f = r->figures;
     double seconds;
-    fed_load_connect(r->load, PARALLEL, &seconds); /* idle connections may have been closed */
+    fed_load_connect(r->load, PARALLEL, &seconds);
     for (size_t k = 0; k < r->plan->devices; k++) {
         if (r->devices[k].lease == 0) {
             f->waiting += fed_load_post(r->load, k, 1, wait_for_news, note_news, r);
         }
     }
-    (void)fed_load_wait(r->load, 1); /* lets the requests reach the coordinator */
+    (void)fed_load_wait(r->load, 1);
     f->pss_waiting = pss(r);
 }
 

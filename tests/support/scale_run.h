@@ -1,4 +1,4 @@
-/* The scale test: many connected devices, of which most wait: response times and their cost. */
+/* The scale test: many connected devices, most of which wait. It measures times and memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_RUN_H
 #define SCALE_RUN_H
@@ -9,29 +9,29 @@
 
 typedef struct scale_plan {
     size_t devices;
-    size_t updates; /* number of devices that send an update; fewer than all devices */
-    size_t active;  /* connections that send requests at the same time while times are measured */
+    size_t updates;
+    size_t active; /* connections with requests */
     size_t checkins;
     size_t models;
-    size_t rounds; /* number of measurements of each server, at most SCALE_ROUNDS */
-    int nginx;     /* nonzero: compare with nginx, if it is installed */
+    size_t rounds; /* number of measurements, at most SCALE_ROUNDS */
+    int nginx;     /* nonzero: compare with nginx */
 } scale_plan;
 
-enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* uploads at the same time */ };
+enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* uploads at a time */ };
 
-/** Response times of one kind of request at one server, for each measurement. */
 typedef struct scale_times {
     fed_load_result round[SCALE_ROUNDS];
-    double cpu_us[SCALE_ROUNDS]; /* the server's CPU time for one request */
+    double cpu_us[SCALE_ROUNDS]; /* CPU time of the server for a request */
 } scale_times;
 
 typedef struct scale_figures {
     size_t connected, failures;
     double connect_s;
-    /* Numbers of devices: with a lease; waiting; waiting and answered when the next round began. */
+    /* Numbers of devices. woken: answered when the next round began. */
     size_t leases, waiting, woken;
-    size_t checkin_bytes, model_bytes, update_bytes; /* bytes of the bodies */
-    /* Memory of the coordinator in bytes: without connections, with all, with waiting devices. */
+    size_t checkin_bytes, model_bytes, update_bytes;
+    /* Memory of the coordinator in bytes: without connections, with connections, with waiting
+     * devices. */
     size_t pss_idle, pss_connected, pss_waiting;
     size_t updates[SCALE_STAGES], pss_updates[SCALE_STAGES];
     double updates_s;

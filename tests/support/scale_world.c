@@ -29,7 +29,6 @@ static void read_ca(const scale_world *w, const char *name, fed_pem *pem) {
     free(text);
 }
 
-/* Enrol each device without requests: make its key, its certificate and its row in the store. */
 static void enrol(scale_world *w, fedserver *server) {
     fed_error err = {0};
     fed_pem ca_key, ca, csr;
@@ -89,7 +88,7 @@ void scale_world_start(scale_world *w) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* the server ends when the test's process ends */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* end with the test's process */
         dup2(out[1], STDOUT_FILENO);
         close(out[0]);
         close(out[1]);
@@ -136,7 +135,7 @@ double scale_server_cpu_s(const scale_server *server) {
         fclose(file);
     }
     text[len] = '\0';
-    char *field = strrchr(text, ')'); /* the 2nd field may itself contain blanks */
+    char *field = strrchr(text, ')'); /* the 2nd field may contain blanks */
     unsigned long long ticks = 0;
     for (int k = 3; field != NULL && k <= 15; k++) {
         field = strchr(field + 1, ' ');

@@ -1,5 +1,4 @@
-/* A coordinator process with many enrolled devices, its memory and CPU time, and an nginx to
- * compare. */
+/* A coordinator process with many enrolled devices, and an nginx to compare with. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_WORLD_H
 #define SCALE_WORLD_H
@@ -12,7 +11,7 @@
 
 typedef struct scale_server {
     pid_t pid;
-    uint16_t port; /* the port for enrolled devices */
+    uint16_t port;
 } scale_server;
 
 typedef struct scale_world {
@@ -22,7 +21,7 @@ typedef struct scale_world {
     scale_server coordinator;
 } scale_world;
 
-/** Make a coordinator with this number of enrolled devices. It is not started yet. */
+/** Make a coordinator with so many enrolled devices, without starting it. */
 void scale_world_open(scale_world *w, size_t devices);
 void scale_world_close(scale_world *w);
 
@@ -31,15 +30,14 @@ void scale_world_start(scale_world *w);
 /** Queue a task (JSON) from another process. */
 void scale_world_task(const scale_world *w, const char *task);
 
-/** Start an nginx that answers GET /v1/model with the model, and a check-in with checkin_len bytes.
- * Returns 0 if nginx is not installed. */
+/** Start an nginx that answers GET /v1/model and check-ins with so many bytes. Returns 0 if nginx
+ * is not installed. */
 int scale_world_nginx(const scale_world *w, size_t checkin_len, size_t model_len,
                       scale_server *nginx);
 
 void scale_server_stop(scale_server *server);
 
-/** The memory (proportional set size) of the server's process, and the CPU time that it has
- * used. */
+/** The memory (proportional set size) and the CPU time of the server's process. */
 size_t scale_server_pss_bytes(const scale_server *server);
 double scale_server_cpu_s(const scale_server *server);
 

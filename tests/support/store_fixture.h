@@ -1,5 +1,4 @@
-/* A store in a temporary directory: of the default kind, or in a contract test of each kind in
- * turn. */
+/* A coordinator's store in a temporary directory, for tests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
@@ -21,7 +20,6 @@ typedef struct fixture {
     fed_error err;
 } fixture;
 
-/* Check that a call of the store succeeds, or fail the test with the text of f->err. */
 #define must(call)                                                                                 \
     do {                                                                                           \
         const fed_status must_status_ = (call);                                                    \
@@ -30,8 +28,8 @@ typedef struct fixture {
         }                                                                                          \
     } while (0)
 
-/* Return where to make the store, if its kind needs a place: the database that FED_TEST_STORE_WHERE
- * names, whose contents are deleted, or a PostgreSQL server of the tests. */
+/* Return the connection string of the store to test, if its kind needs one: FED_TEST_STORE_WHERE,
+ * whose contents are deleted, or a server of the tests. */
 static inline const char *fixture_where(const fedserver_store *store) {
     if (store->where == NULL) {
         return "";
@@ -42,7 +40,6 @@ static inline const char *fixture_where(const fedserver_store *store) {
                                                   : "";
 }
 
-/* Delete the store at this place, if there is one. */
 static inline void fixture_clear(const fedserver_store *store, const char *where) {
     if (strcmp(store->name, "postgres") == 0) {
         fed_postgres_clear(where);
@@ -75,7 +72,6 @@ static inline void reopen(fixture *f) {
     must(f->store->open(f->directory, f->where, &f->db, &f->err));
 }
 
-/* Open the store after another release has changed its tables. */
 static inline void reopen_upgraded(fixture *f) {
     f->store->close(f->db);
     must(f->store->upgrade(f->directory, f->where, &f->err));
@@ -87,11 +83,10 @@ static inline void keep(fixture *f) {
     reopen(f);
 }
 
-/* Sums over the updates that a walk through the store has visited. */
 typedef struct sums {
     fedserver_update_row last;
     int count;
-    uint64_t bytes; /* sum of the values of all bytes of the updates */
+    uint64_t bytes; /* sum of all bytes */
 } sums;
 
 static inline fed_status sum_up(void *user, const fedserver_update_row *row, const uint8_t *body,
@@ -106,7 +101,7 @@ static inline fed_status sum_up(void *user, const fedserver_update_row *row, con
     return FED_OK;
 }
 
-/* Store a task and a device. Returns the row of an update that belongs to both. */
+/* Store a task and a device. Returns an update's row for both. */
 static inline fedserver_update_row a_lease(fixture *f) {
     fedserver_device device = {.fingerprint = {1}};
     fedserver_task task = {.name = "n"};
@@ -147,7 +142,7 @@ static inline fed_status say_decline(void *user, const fedserver_decline *declin
     return FED_OK;
 }
 
-/* Run the tests on each store of this build, or only on the one that FED_TEST_STORE names. */
+/* Run the tests on each store of this build, or on FED_TEST_STORE only. */
 #define run_for_each_store(tests) run_each((tests), sizeof(tests) / sizeof((tests)[0]))
 
 static inline int run_each(const struct CMUnitTest *tests, size_t count) {

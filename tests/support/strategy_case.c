@@ -139,7 +139,7 @@ double strategy_case_score(const strategy_round *round, int d, int f) {
             distance[e] += x * x;
         }
     }
-    /* The smallest distance is that of the device to itself, 0. */
+    /* Skip distance[0], the device's distance to itself. */
     qsort(distance, CASE_DEVICES, sizeof *distance, by_value);
     for (int e = 1; e <= CASE_DEVICES - f - 2; e++) {
         sum += distance[e];

@@ -1,5 +1,4 @@
-/* Tests of a strategy: whole rounds on a real coordinator, compared with a computation of the
- * test. */
+/* For tests of strategies: rounds on a real coordinator, compared with a simple computation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_STRATEGY_CASE_H
 #define FED_TEST_STRATEGY_CASE_H
@@ -15,10 +14,9 @@ typedef struct strategy_round {
     uint32_t samples[CASE_DEVICES];
 } strategy_round;
 
-/** Draw random updates whose directions roughly agree. */
+/** Draw random updates of roughly the same direction. */
 void strategy_case_draw(uint64_t seed, strategy_round round[CASE_ROUNDS]);
 
-/** The versions of the model, beginning with the task's initial model. */
 typedef struct strategy_models {
     float version[CASE_ROUNDS + 1][CASE_VALUES];
 } strategy_models;
@@ -26,8 +24,7 @@ typedef struct strategy_models {
 typedef struct strategy_house {
     coordinator coordinator;
     test_device device[CASE_DEVICES];
-    bool rough; /* devices send in opposite order, and the coordinator is killed three times in
-                   each round */
+    bool rough; /* devices send in another order, and the coordinator is killed in between */
 } strategy_house;
 
 void strategy_house_open(strategy_house *house, bool rough);
@@ -37,25 +34,24 @@ void strategy_house_close(strategy_house *house);
 void strategy_house_play(strategy_house *house, const char *strategy,
                          const strategy_round round[CASE_ROUNDS], strategy_models *models);
 
-/** Computes change[CASE_VALUES] of a round in a simple way. `memory` lasts from round to round, and
- * begins with zeros. */
+/** Computes a round's change[CASE_VALUES] of the model. `memory` begins with zeros, and lasts from
+ * round to round. */
 typedef void (*strategy_reference)(const strategy_round *round, double *memory, double *change);
 
-/** Check that each version is the previous version plus the change that the reference computes. */
+/** Check that each new version is the previous one plus the reference's change. */
 void strategy_case_follows(const char *strategy, strategy_reference reference);
 
-/** Compute the mean of the updates, weighted by samples, for strategies that apply the mean in
- * their own way. */
+/** Compute the mean of the updates, weighted by samples. */
 void strategy_case_mean(const strategy_round *round, double *change);
 
-/** Write value i of each device's update to `value`, in ascending order. */
+/** Write value i of all devices' updates in ascending order. */
 void strategy_case_sorted(const strategy_round *round, int i, double value[CASE_DEVICES]);
 
 /** Return Krum's score of device d if up to f devices are hostile. */
 double strategy_case_score(const strategy_round *round, int d, int f);
 
-/** Let one device send the largest values that an update may hold. Returns whether each value of
- * the round's change stays within the range of the honest devices' values. */
+/** Let one device send huge values. Returns whether each value of the round's change stays within
+ * the other devices' values. */
 bool strategy_case_withstands(const char *strategy);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tests of a device's log in the chaos test, after the device was killed while it wrote. */
+/* Tests that a device's log in the chaos test can be read after the device was killed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -8,11 +8,11 @@
 #include "chaos_log.h"
 #include "fed/file.h"
 
-/* Two records, with 3 bytes and with none: the kind, the number of bytes, the bytes. */
+/* Two records: the kind, the number of bytes, the bytes. */
 static const uint8_t records[] = {1, 3, 0, 0, 0, 7, 8, 9, 2, 0, 0, 0, 0};
 enum { FIRST = 8, BOTH = sizeof records };
 
-/* Whatever part of a record is left, new records must come directly after the whole ones. */
+/* A new record must directly follow the last whole one. */
 static void a_torn_record_is_cut_off(void **state) {
     char directory[256], path[300];
     (void)state;

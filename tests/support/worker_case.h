@@ -1,4 +1,4 @@
-/* A worker group in one process, a thread for each rank, on any link that needs no launcher. */
+/* A worker group whose ranks are threads of one process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WORKER_CASE_H
 #define WORKER_CASE_H
@@ -17,21 +17,21 @@ typedef struct worker_data {
     fedtrain_share all;
 } worker_data;
 
-/** Write made-up digits to the directory, and open them. train, test: how many digits. train = 0:
- * write none, because the files exist already. */
+/** Write made-up digits to the directory, and open them. train, test: numbers of digits; train = 0:
+ * the files exist already. */
 void worker_data_open(worker_data *data, const char *directory, size_t train, size_t test);
 void worker_data_close(worker_data *data);
 
 typedef struct worker_case {
     const worker_data *data;
-    const char *device;    /* device of the nets; NULL: the processor */
-    const char *link;      /* NULL: the link of threads; or "tcp" */
-    struct nic_plan *nics; /* offload NICs to simulate around that link; NULL: none */
+    const char *device;    /* NULL: the processor */
+    const char *link;      /* "tcp"; NULL: the link of threads */
+    struct nic_plan *nics; /* simulated offload NICs; NULL: none */
     const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;
     uint32_t workers, late;
     size_t batch;
     double local_rate;
-    uint32_t run[4]; /* number of steps of each run; 0: no more runs */
+    uint32_t run[4]; /* steps of each run; 0: no more runs */
     const char *resume, *save;
 } worker_case;
 
@@ -51,17 +51,16 @@ typedef struct worker_member {
     char remark[200];
 } worker_member;
 
-/** Train with all ranks as threads. Their values stay until worker_case_free. */
+/** Train with all ranks. Free the results with worker_case_free. */
 void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RANKS]);
 void worker_case_free(worker_member members[WORKER_CASE_RANKS]);
 
-/** Train as one rank of an MPI job, at the place that the link mpi finds. If that is not possible,
- * the test fails. m then holds status, err and tally. Free it with worker_case_free_rank. */
+/** Train as one rank of an MPI job. m holds the results; free them with worker_case_free_rank. */
 void worker_case_rank(const worker_case *c, worker_member *m);
 void worker_case_free_rank(worker_member *m);
 
-/** Train with all ranks. This must succeed, with the same bits at all ranks. Returns rank 0's
- * values, which the caller frees. score and digest: rank 0's results; each may be NULL. */
+/** Train with all ranks, which must end with the same bits. Returns the values, which the caller
+ * frees. score, digest: results of rank 0; each may be NULL. */
 float *worker_case_values(const worker_case *c, fedtrain_score *score, uint64_t *digest);
 
 #endif

@@ -1,4 +1,4 @@
-/* Run each kernel of a list once, for instructions.py, which counts instructions by callgrind. */
+/* Runs each kernel of a list once, for instructions.py. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "fedtrain/optimizer.h"
 #include "gradients.h"
 
-/* The program prints a kernel's name, then calls measured_kernel, whose instructions are
- * counted. */
+/* The program prints a kernel's name, and calls measured_kernel, in which instructions.py counts
+ * instructions by callgrind. */
 
 enum { VALUES = 65536, BATCH = 4, CLASSES = 10 };
 
@@ -47,15 +47,14 @@ static const struct {
             {"convolutions", "input 3x32x32 | conv 16 3 pad 1 | relu | conv 16 3 pad 1 | relu |"
                              " avgpool | dense 10"}};
 
-/* instructions.py gives this function's name to callgrind. */
 void measured_kernel(void (*run)(void *user), void *user);
 void measured_kernel(void (*run)(void *user), void *user) {
     run(user);
-    __asm__ volatile(""); /* code after the call, so that the compiler makes no tail call of it */
+    __asm__ volatile(""); /* prevents a tail call */
 }
 
 static void measure(const char *what, const char *of, void (*run)(void *user), void *user) {
-    /* volatile: else the compiler could call a clone with another name */
+    /* volatile, so that the compiler makes no clone with another name */
     void (*volatile measured)(void (*)(void *), void *) = measured_kernel;
     printf("%s: %s\n", of, what);
     fflush(stdout);
@@ -97,7 +96,7 @@ static void run_codec(const char *setting) {
     c.sum = bench_alloc(VALUES * sizeof *c.sum);
     c.work = bench_alloc(fedcodec_work_size(&c.codec, VALUES) + 1);
     c.message = bench_alloc(c.cap);
-    encode(&c); /* once before the measurement, so that the residual is not zero */
+    encode(&c);
     measure("encode", setting, encode, &c);
     measure("fold", setting, fold, &c);
     free(c.residual);
@@ -144,7 +143,7 @@ static void run_net(const char *name, const char *text) {
     for (uint32_t i = 0; i < BATCH; i++) {
         t.label[i] = i % CLASSES;
     }
-    step(&t); /* the first step makes the net's plan, which must not be measured */
+    step(&t); /* makes the net's plan, which is not measured */
     measure("step of 4 samples", name, step, &t);
     fedtrain_net_free(t.net);
     fed_arch_free(&t.arch);

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-SECONDS = 240  # limit of any one command, so that the test can't hang
+SECONDS = 240  # limit of a command in seconds
 
 
 def fail(text):

@@ -1,4 +1,4 @@
-/* Calls each library except the client's: each_library DIR makes a coordinator in DIR. */
+/* Calls each library except the client's. each_library DIR makes a coordinator in DIR. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static fed_status call_codecs(fed_error *err) {
                           "the codec float32 decodes other values than it encoded");
 }
 
-/* Call the libraries for GPUs, which works without a GPU, too. */
+/* Call the libraries for GPUs, which must work without a GPU. */
 static fed_status call_gpu(fed_error *err) {
     fed_gpu_info info;
     fed_gpu *gpu = NULL;

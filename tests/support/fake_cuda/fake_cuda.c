@@ -1,4 +1,4 @@
-/* A libcuda.so.1 on OpenCL's shared virtual memory, stricter than the real one. */
+/* A fake libcuda.so.1 on OpenCL, with stricter checks than the real one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 200
 #include "fake_cuda.h"
@@ -6,10 +6,8 @@
 #include <CL/cl.h>
 #include <stdio.h>
 
-/* Addresses are checked. CUDA_ERROR_INVALID_VALUE is the result of a copy whose device side is no
- * device memory, or whose host side is device memory. A kernel's pointer argument must be NULL or
- * in an allocation. Calls from a thread without a current context get CUDA_ERROR_INVALID_CONTEXT.
- * New memory is filled with 0xcd. */
+/* Copies with wrong addresses fail with CUDA_ERROR_INVALID_VALUE. Threads without a current context
+ * get CUDA_ERROR_INVALID_CONTEXT. New memory is filled with 0xcd. */
 enum {
     INVALID_VALUE = 1,
     INVALID_DEVICE = 101,
@@ -39,11 +37,11 @@ struct CUmod_st {
 struct CUfunc_st {
     cl_kernel kernel;
     unsigned args;
-    size_t size[ARGS]; /* bytes of the argument; 0: it is an address */
+    size_t size[ARGS]; /* bytes; 0: an address */
     struct CUfunc_st *next;
 };
 
-/* One operation in a stream or graph: a copy, a fill or a kernel launch. */
+/* A copy, a fill or a kernel launch. */
 typedef struct op {
     cuda_function function; /* NULL: a copy or a fill */
     void *to;
@@ -65,8 +63,8 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
     cl_command_queue queue;
-    cuda_graph capture; /* the graph that records the stream's work; NULL: none */
-    unsigned calling;   /* number of host functions that have not ended; protected by fake.lock */
+    cuda_graph capture; /* the graph that records the stream; NULL: none */
+    unsigned calling;   /* running host functions; protected by fake.lock */
 };
 
 struct CUevent_st {
@@ -215,7 +213,7 @@ cuda_result cuCtxPopCurrent_v2(cuda_context *context) {
     return CUDA_OK;
 }
 
-/* Return the block that holds at[size], or NULL. The caller has the lock. */
+/* Return the block that contains the bytes at[size], or NULL. The caller has the lock. */
 static const block *find_block(const void *at, size_t size) {
     const char *p = at;
     for (size_t k = 0; k < fake.blocks; k++) {
@@ -296,7 +294,7 @@ cuda_result cuMemFreeHost(void *at) {
 }
 
 static cuda_stream stream_of(cuda_stream stream) {
-    return (uintptr_t)stream <= 2 ? &fake.legacy : stream; /* CU_STREAM_LEGACY, _PER_THREAD */
+    return (uintptr_t)stream <= 2 ? &fake.legacy : stream; /* 0 to 2: predefined streams */
 }
 
 static cuda_result launch(cl_command_queue queue, const op *o) {
@@ -323,8 +321,7 @@ static cuda_result run(cl_command_queue queue, const op *o) {
         return result_of(
             clEnqueueSVMMemcpy(queue, CL_FALSE, o->to, o->from, o->size, 0, NULL, NULL));
     }
-    (void)pthread_mutex_lock(&fake.lock); /* the kernel's arguments must not change until it is
-                                             enqueued */
+    (void)pthread_mutex_lock(&fake.lock);
     const cuda_result result = launch(queue, o);
     (void)pthread_mutex_unlock(&fake.lock);
     return result;
@@ -455,8 +452,7 @@ static const char *skip(const char *at) {
     return at;
 }
 
-/* Return the bytes of a structure of numbers, declared in the text as "typedef struct NAME {u32 a,
- * b; float c;} NAME;". 0: it has other members. */
+/* Return the size in bytes of a structure of numbers that the text defines, or 0. */
 static size_t size_of_struct(const char *text, const char *type) {
     char begin[100];
     (void)snprintf(begin, sizeof begin, "typedef struct %s {", type);
@@ -611,7 +607,7 @@ static bool begin_host_call(host_call *call) {
     return pthread_create(&thread, NULL, run_host_call, call) == 0 && pthread_detach(thread) == 0;
 }
 
-/* Call a host function in a thread, between the earlier and the later work of the stream. */
+/* Call a host function in a thread, after the stream's earlier work and before its later work. */
 cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user) {
     NEEDS_CONTEXT();
     host_call *call = calloc(1, sizeof *call);
@@ -624,7 +620,7 @@ cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), v
     call->stream->calling++;
     (void)pthread_mutex_unlock(&fake.lock);
     if (!begin_host_call(call)) {
-        abort(); /* cannot be undone: half of the call is in the stream */
+        abort();
     }
     return CUDA_OK;
 }
@@ -711,7 +707,6 @@ cuda_result cuGraphDestroy(cuda_graph graph) {
     return CUDA_OK;
 }
 
-/* The new graph_exec takes over the graph's work. */
 cuda_result cuGraphInstantiateWithFlags(cuda_graph_exec *exec, cuda_graph graph,
                                         unsigned long long flags) {
     FAKE_CALL(cuGraphInstantiateWithFlags);

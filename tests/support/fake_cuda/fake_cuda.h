@@ -1,4 +1,4 @@
-/* What the fake libcuda and the fake libnvrtc share. */
+/* Shared by the fake libcuda, libnvrtc and libnccl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TESTS_FAKE_CUDA_H
 #define FED_TESTS_FAKE_CUDA_H
@@ -9,11 +9,13 @@
 #include "common/gpu/devices/cuda/driver.h"
 
 /*
- * The fakes run on the first OpenCL device that has shared virtual memory. Their prototypes come
- * from the tables of driver.h. FED_FAKE_CUDA="KEY=NUMBER,..." configures them:
+ * The fakes run on an OpenCL device with shared virtual memory. FED_FAKE_CUDA="KEY=NUMBER,..."
+ * configures them:
  *
- * devices  number of devices (1)                 version  of CUDA (12040)
- * arch     newest architecture of NVRTC (90)     NAME     the call NAME fails with this result
+ * devices  number of devices; default: 1
+ * version  version of CUDA; default: 12040
+ * arch     newest architecture of NVRTC; default: 90
+ * NAME     the result with which the function NAME fails
  *
  * NVRTC writes each source text that compiles to a file in the folder FED_FAKE_CUDA_TEXTS.
  */
@@ -24,13 +26,13 @@ FED_NVRTC_CALLS(X)
 
 cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user);
 
-/** A symbol that the real library does not have. */
+/** A symbol that only the fake library has. */
 extern const int fed_fake_cuda;
 
 #define FAKE_BUILD_OPTIONS "-cl-std=CL1.2 -cl-kernel-arg-info"
 #define FAKE_CUBIN_MAGIC   "FAKECUBIN\n"
 
-/** Return the number that FED_FAKE_CUDA gives to a key, or `otherwise`. */
+/** Return the number of a key in FED_FAKE_CUDA, or `otherwise`. */
 static inline int fake_number(const char *key, int otherwise) {
     const char *at = getenv("FED_FAKE_CUDA");
     const size_t len = strlen(key);
@@ -44,7 +46,7 @@ static inline int fake_number(const char *key, int otherwise) {
     return otherwise;
 }
 
-/* The first statement of each CUDA function: it returns the planned failure, if any. */
+/* Return the failure that FED_FAKE_CUDA plans for this function, if any. */
 #define FAKE_CALL(name)                                                                            \
     do {                                                                                           \
         const int planned_ = fake_number(#name, 0);                                                \

@@ -1,4 +1,4 @@
-/* A libnccl.so.2 for ranks that are threads of one process: it adds in the order of ranks. */
+/* A fake libnccl.so.2 for ranks that are threads of one process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_cuda.h"
 
@@ -9,10 +9,8 @@
 
 #include "fedclient/datacenter/collectives/nccl/nccl_calls.h"
 
-/* A reduction runs in the order of the stream, as with NCCL: copies, and a host function that waits
- * for all ranks. The fake libcuda checks them. FED_FAKE_CUDA plans failures of NCCL's calls, too.
- * If a rank's peers do not arrive within PATIENCE seconds, its asynchronous error becomes
- * ncclSystemError. ncclCommAbort ends the wait. */
+/* A reduction is a host function in the stream, which waits for all ranks at most PATIENCE seconds
+ * and adds in the order of ranks. ncclCommAbort ends the wait. */
 #define X(result, member, symbol, args) result symbol args;
 FEDDC_NCCL_CALLS(X)
 #undef X
@@ -27,17 +25,17 @@ typedef struct team {
     uint32_t number;
     int ranks, members;
     bool taken[RANKS], aborted;
-    uint32_t arrived, turn; /* ranks that wait in meet(); number of meetings so far */
+    uint32_t arrived, turn; /* arrived: ranks that wait in meet(); turn: completed meetings */
     float *part[RANKS];
     size_t count;
     nccl_type type;
 } team;
 
 typedef struct work {
-    struct work *earlier; /* earlier works of the rank; they have ended when this one runs */
+    struct work *earlier;
     struct ncclComm *comm;
     void *bytes;
-    float *part, *sum; /* [count] each, in one allocation */
+    float *part, *sum;
     size_t count;
     nccl_type type;
 } work;
@@ -47,7 +45,7 @@ struct ncclComm {
     int rank;
     nccl_stream stream;
     work *latest;
-    nccl_result error; /* protected by the lock */
+    nccl_result error;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,8 +74,7 @@ nccl_result ncclGetUniqueId(nccl_id *id) {
     return NCCL_OK;
 }
 
-/* Wait until all ranks of the team have called this. Fails after an abort, because the aborting
- * rank frees its parts. The caller has the lock. */
+/* Wait until all ranks have called this. Fails after an abort. The caller has the lock. */
 static nccl_result meet(team *t) {
     struct timespec until;
     const uint32_t turn = t->turn;
@@ -112,7 +109,7 @@ static team *find_team(uint32_t number, int ranks) {
     return t;
 }
 
-/* Leave the team; the last rank frees it. The caller has the lock. */
+/* The caller has the lock. */
 static void drop(team *t) {
     if (--t->members > 0) {
         return;
@@ -177,7 +174,6 @@ static uint16_t narrow(float value) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* y += x, with each partial sum rounded to the type. */
 static void add(float *y, const float *x, size_t count, nccl_type type) {
     for (size_t i = 0; i < count; i++) {
         y[i] += x[i];
@@ -217,8 +213,7 @@ static nccl_result gather(const work *w) {
             add(w->sum, t->part[r], w->count, w->type);
         }
     }
-    return result == NCCL_OK ? meet(t) : result; /* no rank may free its part before all have
-                                                    added it */
+    return result == NCCL_OK ? meet(t) : result; /* keep all parts until each rank has added them */
 }
 
 static void free_works(work *w) {

@@ -1,4 +1,4 @@
-/* A libnvrtc whose compiled program is the source text, which OpenCL compiles to find errors. */
+/* A fake libnvrtc. Its compiled program is the source text, in which OpenCL finds errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 200
 #include "fake_cuda.h"
@@ -9,7 +9,7 @@
 enum { INVALID_OPTION = 5, COMPILATION = 6, LOG = 2000 };
 
 struct _nvrtcProgram {
-    char *text; /* the source text; in a "cubin" a magic number precedes it */
+    char *text; /* the source text, after a magic number in a "cubin" */
     char log[LOG];
 };
 

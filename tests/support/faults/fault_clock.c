@@ -1,4 +1,4 @@
-/* A wall clock that is wrong by as much as the test says. */
+/* A wall clock that is wrong by an amount that the test sets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@ void fault_clock_use(const atomic_llong *ahead_ms) {
     ahead = ahead_ms;
 }
 
-/* Define the C library's clock_gettime under a name of our own (as in fault_disk.c). */
+/* Replaces the C library's clock_gettime, under another name in C. */
 int fault_clock_gettime(clockid_t clock, struct timespec *now) __asm__("clock_gettime");
 
 int fault_clock_gettime(clockid_t clock, struct timespec *now) {

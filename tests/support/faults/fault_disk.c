@@ -25,8 +25,8 @@ static fault_plan *plan; /* NULL: no directory is watched */
 static char root[PATH_MAX];
 static size_t root_len;
 
-/* A thread holds this lock during each call on the disk. The thread that ends the process never
- * releases it, so another thread's call happens wholly before the end or never returns. */
+/* Held during each call for a watched file. The thread that ends the process never releases the
+ * lock. */
 static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
 
 void *fault_shared_new(size_t size) {
@@ -60,10 +60,10 @@ void fault_disk_watch(const char *directory, fault_plan *p) {
 
 static void die(void) {
     (void)kill(getpid(), SIGKILL);
-    _exit(137); /* not reached: the signal ends the process */
+    _exit(137);
 }
 
-/* Leave on the disk what a power cut leaves, and end the process. The caller has the lock. */
+/* Simulate a power cut, and end the process. The caller has the lock. */
 static void cut(void) {
     fault_image_restore(plan->kind == FAULT_POWER_TORN, plan->seed);
     die();
@@ -91,7 +91,7 @@ static bool watched_fd(int fd, char path[PATH_MAX]) {
 }
 
 typedef enum turn {
-    TURN_FREE, /* the file is not watched: the call goes on without the lock */
+    TURN_FREE, /* the file is not watched, and the lock is not held */
     TURN_GO,
     TURN_FAIL,
     TURN_HALF,
@@ -139,8 +139,7 @@ static turn step(const char *name, const char *path, bool writes, bool grows) {
     return fire(writes, grows);
 }
 
-/** Begin a call that changes nothing. It takes the lock, so that it can't see what a power cut
- * leaves. */
+/** Begin a call that changes nothing. The lock keeps it from seeing a half-made power cut. */
 static turn look(void) {
     pthread_mutex_lock(&disk);
     return TURN_GO;
@@ -156,8 +155,7 @@ static long done(turn t, long result) {
     return result;
 }
 
-/* A replacement has a name of our own in C, and the C library's name for the linker. Some calls
- * have a second name for large files, which is replaced, too. */
+/* A replacement has a name of its own in C, and the C library's name for the linker. */
 #define STANDS_FOR(name) __asm__(name)
 #define ALSO(name, of)   __asm__(name) __attribute__((alias(of)))
 
@@ -204,7 +202,7 @@ ssize_t fault_writev(int fd, const struct iovec *parts, int count) {
     if (!watched_fd(fd, path)) {
         return syscall(SYS_writev, fd, parts, count);
     }
-    /* Write the first part only: callers must handle a short count anyway. */
+    /* Write the first part only, a short count. */
     return count > 0 ? put("writev", fd, parts[0].iov_base, parts[0].iov_len, -1) : 0;
 }
 
@@ -220,7 +218,7 @@ static bool lies_about(int fd) {
     return plan->lie == FAULT_LIES_ON_ALL || (plan->lie == FAULT_LIES_ON_NAMES && names);
 }
 
-/* Note a sync in the image of the disk. A real sync would only cost time. */
+/* Record a sync in the image of the disk, without a real sync. */
 static int sync_fd(const char *name, int fd, long number) {
     char path[PATH_MAX];
     if (!watched_fd(fd, path)) {

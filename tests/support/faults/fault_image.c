@@ -20,13 +20,12 @@ enum { FILES = 512, NAMES = 512 };
 /** A file, which may have several names, or none. */
 typedef struct image_file {
     ino_t number;
-    int fd; /* kept open: the system can't reuse its number, and SQLite's locks on the file stay */
+    int fd; /* kept open, so that the system can't reuse `number` */
     mode_t mode;
     uint8_t *synced;
     size_t len;
 } image_file;
 
-/** A name as a power cut would leave it. */
 typedef struct image_name {
     char path[300];
     int file; /* index of the file; -1: the name is a directory */
@@ -37,8 +36,6 @@ static image_file files[FILES];
 static image_name names[NAMES];
 static int file_count, name_count;
 
-/** Abort the process if the statement is false. A test's assertion can't be used here, because the
- * process stands for a whole machine. */
 static void must(bool true_statement, const char *what) {
     if (!true_statement) {
         fprintf(stderr, "fault_image: %s\n", what);
@@ -56,7 +53,6 @@ static uint8_t *read_whole(int fd, size_t *len) {
     return bytes;
 }
 
-/** Find the file with this number, or add it. A file that is new has no synced bytes. */
 static int meet(const struct stat *info, const char *path) {
     for (int k = 0; k < file_count; k++) {
         if (files[k].number == info->st_ino) {
@@ -149,7 +145,6 @@ static bool toss(void) {
     return (dice >> 40 & 1) != 0;
 }
 
-/** Tear a file: some sectors become as last synced, others as last written. */
 static void tear(image_file *f) {
     size_t now_len = 0;
     uint8_t *now = read_whole(f->fd, &now_len);
@@ -203,7 +198,7 @@ static void write_back(const image_name *name) {
         must(put > 0, "can't write a restored file");
         at += (size_t)put;
     }
-    if (fd >= 0) { /* fd < 0: the file's directory was not synced, so the file is lost */
+    if (fd >= 0) {
         (void)syscall(SYS_close, fd);
     }
 }
@@ -226,7 +221,6 @@ static void toss_names(void) {
     }
 }
 
-/** Compare for qsort: a directory comes before its contents. */
 static int by_path(const void *a, const void *b) {
     return strcmp(((const image_name *)a)->path, ((const image_name *)b)->path);
 }

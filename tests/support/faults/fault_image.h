@@ -1,5 +1,4 @@
-/* What is on the disk after a power cut: each file as last synced, under the names last synced.
- * Calls must come from one thread at a time. */
+/* Simulates what a power cut leaves on the disk. Calls must come from one thread at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAULT_IMAGE_H
 #define FED_FAULT_IMAGE_H
@@ -7,17 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Begin the image with the files that exist. All of them count as synced. */
+/** Begin with the files that exist. All of them count as synced. */
 void fault_image_open(const char *directory);
 
-/** Note a descriptor of a file that may be new. */
+/** Record an open file, which may be new. */
 void fault_image_meet(int fd);
 
-/** Note an fsync of a file, or of a directory's names. */
+/** Record an fsync of a file or of a directory. */
 void fault_image_sync(int fd, const char *path);
 
 /**
- * Make the directory what a power cut leaves.
+ * Change the directory to what a power cut leaves.
  *
  * torn  false: nothing that was not synced is left; true: each sector of FAULT_SECTOR bytes, each
  *       size and each directory's names are the old ones or the new ones, by the seed

@@ -15,7 +15,7 @@ enum { RUNS = 40, BALLAST = 1 << 20 };
 typedef struct world {
     char directory[300], counter[320];
     fault_plan *plan;
-    int said[2]; /* pipe: the process writes each number that it has stored */
+    int said[2]; /* pipe */
 } world;
 
 static atomic_uint stored;
@@ -77,7 +77,7 @@ static uint32_t found(const world *w) {
 }
 
 static void try_cuts(fault_kind kind) {
-    static const uint8_t ballast[BALLAST]; /* makes the file large, so that the cut takes a while */
+    static const uint8_t ballast[BALLAST]; /* a large file, so that the cut takes a while */
     world w = {.plan = fault_shared_new(sizeof *w.plan)};
     assert_non_null(w.plan);
     fed_test_tmpdir(w.directory, sizeof w.directory);

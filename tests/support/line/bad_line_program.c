@@ -1,4 +1,4 @@
-/* The program bad_line: joins two network interfaces by a line that damages traffic. */
+/* The program bad_line: joins two network interfaces, and damages frames between them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Tests that a bad line causes the faults that its rates ask for, and no others. */
+/* Tests that a bad line causes the faults that its rates demand, and no others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bad_line.h"
 
@@ -83,8 +83,7 @@ static uint8_t byte_of(size_t at) {
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-/* Make a segment as Linux gives it to a network card: with TCP options, PSH, and the checksum left
- * to the card. tos marks it. */
+/* Make a segment as Linux gives it to a network card, which must complete the checksum. */
 static bad_frame segment(world *w, bool six, uint32_t seq, size_t len, uint16_t gso_size) {
     size_t head = six ? HEAD6 : HEAD4;
     bad_frame f = {.data = w->room, .len = head + len};
@@ -180,7 +179,7 @@ static void cut_segments_hold_the_same_stream(void **state) {
     assert_int_equal(w->line.way[0].counts.of[BAD_CUT], 3);
 }
 
-/* A real card checks a segment before it cuts it: a wrong checksum never becomes a right one. */
+/* Like a network card, the line checks a segment before it cuts the segment. */
 static void a_wrong_checksum_is_never_mended(void **state) {
     world *w = *state;
     atomic_store(&w->rates.chance[BAD_CUT], BAD_SURE);
@@ -204,7 +203,6 @@ static void flips_truncation_and_padding_follow_the_checksum(void **state) {
     for (uint32_t k = 0; k < 100; k++) {
         take(w, segment(w, k % 2 != 0, 0, 900, 0), 0);
     }
-    /* a flipped bit may hit a field without checksum; elsewhere the checksum is wrong */
     assert_true(w->out.not_whole > 90);
     atomic_store(&w->rates.chance[BAD_FLIP], 0);
     atomic_store(&w->rates.chance[BAD_TRUNCATE], BAD_SURE);
@@ -268,7 +266,7 @@ static void delayed_frames_wait_their_time(void **state) {
     assert_int_equal(w->out.count, 0);
     (void)bad_line_poll(&w->line, 60);
     assert_int_equal(w->out.count, 1);
-    for (uint32_t k = 0; k < BAD_HELD + 5; k++) { /* frames without room are not held back */
+    for (uint32_t k = 0; k < BAD_HELD + 5; k++) {
         take(w, segment(w, false, 100 + k * 100, 100, 0), 60);
     }
     assert_int_equal(w->out.count, 6);

@@ -1,5 +1,4 @@
-/* Tests of lines that are cut: at which byte of a stream, to PostgreSQL or another server, and
- * which bytes still pass. */
+/* Tests of lines that are cut: where a stream is cut, and which bytes still pass. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <signal.h>
@@ -16,7 +15,6 @@
 
 enum { HEAD = 5, STARTUP = 12, QUIET_MS = 200, ROOM = 1000 };
 
-/* A line with the test at both ends, as client and as server. */
 typedef struct world {
     char directory[300];
     cut_lines *lines;
@@ -69,7 +67,7 @@ static void close_world(world *w) {
     fed_test_rmdir(w->directory);
 }
 
-/* Write PostgreSQL's first message. It has no type byte: its length, then a protocol version. */
+/* Write PostgreSQL's startup message, which has no type byte. */
 static size_t put_startup(uint8_t *dst) {
     static const uint8_t bytes[STARTUP] = {0, 0, 0, STARTUP, 0, 3, 0, 0, 'u', 0, 'x', 0};
     memcpy(dst, bytes, sizeof bytes);
@@ -77,8 +75,7 @@ static size_t put_startup(uint8_t *dst) {
 }
 
 static size_t put_message(uint8_t *dst, char type, uint8_t len) {
-    memset(dst, 'E', HEAD + (size_t)len); /* 'E' is Execute's type, but must not count within a
-                                             message */
+    memset(dst, 'E', HEAD + (size_t)len); /* a body of 'E', which is also the type of Execute */
     dst[0] = (uint8_t)type;
     dst[1] = dst[2] = dst[3] = 0;
     dst[4] = (uint8_t)(len + 4);
@@ -97,8 +94,8 @@ static size_t received(const world *w, uint8_t *dst, bool *ended) {
     return len;
 }
 
-/* Write a startup message, and twice Bind, Execute and Sync. *second: the second Execute's
- * offset. */
+/* Write a startup message, and twice Bind, Execute and Sync. *second: offset of the last Execute.
+ */
 static size_t conversation(uint8_t *text, size_t *second) {
     size_t len = put_startup(text);
     for (int k = 0; k < 2; k++) {
@@ -110,7 +107,6 @@ static size_t conversation(uint8_t *text, size_t *second) {
     return len;
 }
 
-/* Send the text in pieces of that many bytes. The result must be the same for any size. */
 static void send_in(const world *w, const uint8_t *text, size_t len, size_t piece) {
     for (size_t at = 0; at < len; at += piece) {
         const size_t step = len - at < piece ? len - at : piece;

@@ -1,5 +1,5 @@
-/* The program fedserver with a planted fault, named by FED_PLANT, which tests must find. These
- * functions replace some of fedserver's (the linker's option --wrap). */
+/* The program fedserver with a planted fault, named by FED_PLANT, which tests must find. The
+ * linker's option --wrap replaces functions by those of this file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -16,8 +16,7 @@ static bool planted(const char *fault) {
     return name != NULL && strcmp(name, fault) == 0;
 }
 
-/* Fault "answers-early": the answers to updates leave before the commit, which comes with a later
- * batch. */
+/* Fault "answers-early": updates are acknowledged before they are committed. */
 static bool counts;
 
 fed_status __real_fedserver_pg_update_add(void *db, const fedserver_update_row *row,
@@ -53,8 +52,8 @@ fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserve
     return planted("forgets") ? FED_OK : __real_fedserver_stored_load(rounds, t, round, err);
 }
 
-/* Fault "answers-itself": a follower acknowledges an update although it lost the connection to the
- * leader, which may not have got it. */
+/* Fault "answers-itself": a follower acknowledges an update although its connection to the leader
+ * broke. */
 void __real_http_forward_lost(void *user, void *owner);
 void __wrap_http_forward_lost(void *user, void *owner);
 
@@ -69,7 +68,7 @@ void __wrap_http_forward_lost(void *user, void *owner) {
     __real_http_forward_lost(user, owner);
 }
 
-/* Fault "no-fence": a coordinator takes an overdue lead, but the earlier leader may still write. */
+/* Fault "no-fence": a coordinator becomes the leader, but an earlier leader can still write. */
 fed_status __real_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
 fed_status __wrap_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
 fed_status __real_fedserver_sql_count(void *db, int sql, const fedserver_value *values, int count,
@@ -113,7 +112,7 @@ fed_status __wrap_fedserver_sql_count(void *db, int sql, const fedserver_value *
     return __real_fedserver_sql_count(db, sql, values, count, result, err);
 }
 
-/* Write without the leader's term: the store rejects only writes with an old term. */
+/* Write without the leader's term, so that the store does not reject an old leader's write. */
 static fed_status write_unfenced(void *db, int sql, const fedserver_value *values, int count,
                                  fedserver_written *written, fed_error *err) {
     fedserver_pg *pg = db;

@@ -1,4 +1,4 @@
-/* Which clients are away in which round: how many, how often, and how the seed decides it. */
+/* The draw of clients that are away in a round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/away.h"
 #include "fed_cases.h"
@@ -33,7 +33,7 @@ FED_TEST(a_client_is_away_in_about_its_share_of_the_rounds) {
         }
     }
     for (uint32_t k = 0; k < CLIENTS; k++) {
-        assert_in_range(rounds[k], 50, 160); /* 100 expected, standard deviation 9.5 */
+        assert_in_range(rounds[k], 50, 160);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Links, speeds and presence: specs are read or refused, and what is drawn follows the specs. */
+/* Specs of links, speeds and presence, and what is drawn from them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ FED_TEST(speeds_spread_about_their_median) {
     for (uint32_t k = 0; k < CLIENTS; k++) {
         sim_speed own = sim_speed_draw(&speed, 3, k);
         slower += own.sample_s > 0.01 ? 1U : 0U;
-        much += own.sample_s > 0.01 * exp(0.5) ? 1U : 0U; /* beyond a standard deviation: 15.9 % */
+        much += own.sample_s > 0.01 * exp(0.5) ? 1U : 0U; /* above one standard deviation: 15.9 % */
     }
     assert_in_range(slower, CLIENTS * 45 / 100, CLIENTS * 55 / 100);
     assert_in_range(much, CLIENTS * 12 / 100, CLIENTS * 20 / 100);

@@ -1,4 +1,4 @@
-/* The heap of clients' next events: the first entry stays on top, whatever entries are moved. */
+/* The heap of clients' next events: the earliest one must be on top after any change. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/heap.h"
 #include "fed/rng.h"

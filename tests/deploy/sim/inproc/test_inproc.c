@@ -1,5 +1,5 @@
-/* Runs in one process: they make the same model as runs over HTTPS, and their results depend
- * neither on threads nor on stops. */
+/* Runs in one process: the model must be that of a run over HTTPS, and must not depend on threads
+ * or stops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdatomic.h>
@@ -40,7 +40,7 @@ static const char slots_for_all[] =
     "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
     "  \"deadline_s\": 20 }\n";
 
-/* The %s below is empty, or the key codec_down with its value. */
+/* %s: the key codec_down, or nothing */
 static const char downlink[] =
     "{ \"name\": \"down\", \"model\": \"mlp\", \"codec_up\": \"sbc:p=0.05\", %s\n"
     "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1, \"rounds\": 4, \"cohort\": 12,\n"
@@ -196,7 +196,7 @@ static void a_run_does_not_depend_on_threads_nor_on_the_machine(void **state) {
     sim_log one = run(&o);
     assert_same_log(&one, &two);
     assert_int_equal(one.kills, 1);
-    assert_true(one.rounds[5].virtual_s > 6); /* 20 samples of 0.05 s a round, and six rounds */
+    assert_true(one.rounds[5].virtual_s > 6);
     o.seed = 2;
     sim_log other = run(&o);
     assert_true(one.digest != other.digest);
@@ -234,8 +234,6 @@ static sim_log run_down(const world *w, const char *codec_down) {
     return run(&o);
 }
 
-/* Simulated clients announce that they read +entropy. Otherwise deltas would come without this
- * stage. */
 static void the_preset_of_codec_down_is_3lc_in_fewer_bytes(void **state) {
     const world *w = *state;
     sim_log preset = run_down(w, ""), plain = run_down(w, "\"codec_down\": \"3lc:s=1\",");
@@ -259,7 +257,6 @@ static void slower_lines_take_longer_for_the_same_bits(void **state) {
     sim_log slow = run(&o);
     assert_true(fast.digest == slow.digest);
     for (size_t i = 0; i < fast.round_count; i++) {
-        /* A round takes at least four times half a round trip, and the training. */
         assert_true(slow.rounds[i].virtual_s > fast.rounds[i].virtual_s);
         assert_true(fast.rounds[i].virtual_s >= (double)(i + 1) * (0.02 + 0.2));
         assert_true(slow.rounds[i].virtual_s >= (double)(i + 1) * (0.6 + 0.2));
@@ -286,7 +283,6 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_log_free(&log);
 }
 
-/** Some of many clients on slow links still download when the task ends, so they have no model. */
 static void a_client_without_a_model_at_the_end_is_not_present(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
@@ -358,8 +354,6 @@ static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **sta
     resume_and_compare(o, w, 4);
 }
 
-/* A coordinator that has fewer slots than devices, sends patches and receives pieces keeps much of
- * its state in memory only. */
 static void so_does_one_whose_coordinator_must_remember(void **state) {
     const world *w = *state;
     char task[sizeof few_slots + 16];
@@ -378,7 +372,7 @@ static void so_does_one_whose_coordinator_must_remember(void **state) {
     }
 }
 
-/** Change the format's number in a stopped run's file, and adapt the digest at its end. */
+/** Change the format number in a stopped run's file, and its digest. */
 static void make_it_older(const char *state) {
     char path[400];
     uint8_t *data = NULL;

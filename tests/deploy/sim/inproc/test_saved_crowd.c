@@ -1,5 +1,5 @@
-/* Runs that share a crowd (enrolled clients in a file) have the same bits as runs that enrol, and
- * survive damage and crashes. No real coordinator accepts the crowd's clients. */
+/* Runs that share a crowd (a file of enrolled clients) must have the same bits as runs that enrol
+ * clients. A real coordinator must not accept a crowd's clients. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* memmem */
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 typedef struct world {
     char directory[256], task[300], crowd[300], file[320], coordinator[300];
-    uint64_t digest; /* of the final model of a run without faults */
+    uint64_t digest;
 } world;
 
 static int setup(void **state) {
@@ -174,7 +174,7 @@ static void a_crowd_of_another_release_is_made_anew(void **state) {
     const uint64_t wanted = digest_of(&o);
     read_crowd(w, &data, &len);
     assert_memory_equal(data, mark, sizeof mark - 1);
-    data[sizeof mark - 1]++; /* the number of the format */
+    data[sizeof mark - 1]++;
     fed_test_put(w->crowd, "simulated-crowd-3", data, len);
     free(data);
     assert_true(digest_of(&o) == wanted);
@@ -292,7 +292,7 @@ static void a_real_coordinator_lets_no_client_of_a_crowd_in(void **state) {
     snprintf(ca.text, sizeof ca.text, "%s", c.ca);
     fed_coordinator_token(&c, token);
     assert_int_equal(fed_curl_enrol(&ca, c.front, token, &real), 200);
-    assert_int_equal(check_in(&ca, &real, c.devices), 400); /* accepted, but its body is empty */
+    assert_int_equal(check_in(&ca, &real, c.devices), 400);
     assert_int_equal(check_in(&ca, &simulated, c.devices), 0);
     fed_coordinator_close(&c);
 }

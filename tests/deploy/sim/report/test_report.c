@@ -1,4 +1,4 @@
-/* Pages and plots: well-formed, self-contained, and never a NaN among their numbers. */
+/* Reports and plots must be well-formed, self-contained, and without NaN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <math.h>
@@ -14,8 +14,7 @@
 
 enum { DEEPEST = 32 };
 
-/** Skip a tag's attributes. Returns NULL if an attribute lacks a value in quotes, or its value has
- * a '<'. */
+/** Skip a tag's attributes. Returns NULL if a value has no quotes, or has a '<'. */
 static const char *skip_attributes(const char *at) {
     while (isspace((unsigned char)*at)) {
         at += strspn(at, " \n");
@@ -36,7 +35,7 @@ static const char *skip_attributes(const char *at) {
     return at;
 }
 
-/** Fail unless every tag is closed in turn, every attribute quoted, every & an entity. */
+/** Check that tags are closed, attributes quoted, and each & begins an entity. */
 static void assert_well_formed(const char *xml) {
     const char *open[DEEPEST];
     size_t len[DEEPEST], depth = 0;
@@ -93,8 +92,8 @@ static void make_up_run(sim_result *run, const char *codec, size_t clients, size
     sim_version_text(run->version, sizeof run->version);
 }
 
-/** Write the page of these runs, and return its text. If the environment has FED_REPORT_DIR, the
- * page stays in that folder. */
+/** Write the page of these runs, and return its text. FED_REPORT_DIR: folder in which the page
+ * stays. */
 static char *page_of(const sim_result *runs, size_t count, const char *name) {
     char directory[256], path[700];
     fed_error err = {0};
@@ -193,7 +192,7 @@ FED_TEST(two_swept_keys_make_a_table_of_colours) {
     free(page);
     fed_writer w;
     fed_writer_growing(&w);
-    assert_fed_ok(sim_grid_draw(runs, 4, &w)); /* only local_steps differs */
+    assert_fed_ok(sim_grid_draw(runs, 4, &w));
     assert_int_equal(w.len, 0);
     fed_writer_free(&w);
     for (size_t k = 0; k < 12; k++) {

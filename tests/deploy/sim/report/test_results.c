@@ -1,4 +1,4 @@
-/* The results of a run: what is written is read back, also where some rounds were not measured. */
+/* Results of a run must be read as they were written, also where some rounds were not measured. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -64,7 +64,7 @@ static void compression_is_told_against_every_step_and_against_every_round(void)
     sim_log log;
     fed_made_up_log(&log, 1, 1, 1);
     log.parameters = 100;
-    log.steps = 10; /* local steps of the one counted update */
+    log.steps = 10;
     log.rounds[0].counted = 1;
     log.clients[0].up_bytes = 200;
     const sim_totals t = sim_log_totals(&log);

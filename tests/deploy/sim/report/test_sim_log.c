@@ -1,4 +1,4 @@
-/* A run's log: added rounds, clients that took part, and NAN for what was not measured. */
+/* A run's log: rounds, clients that took part, and NAN for missing measurements. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The table of scenario keys agrees with docs/fedsim.md and with the coordinator's defaults. */
+/* The table of scenario keys must agree with docs/fedsim.md and with the coordinator's defaults. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 #include "fed/file.h"
@@ -25,7 +25,7 @@ FED_TEST(the_page_has_each_key_with_its_default_and_meaning) {
 
 static void read_task(const char *text, size_t len, fedserver_config *config) {
     fed_error err = {0};
-    memset(config, 0, sizeof *config); /* clears the padding, too, because the memory is compared */
+    memset(config, 0, sizeof *config); /* clears the padding, because the memory is compared */
     assert_fed_ok_err(fedserver_config_parse("task", text, len, config, &err));
 }
 

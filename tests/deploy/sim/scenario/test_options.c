@@ -1,4 +1,4 @@
-/* A run's options: each key of a scenario sets its member, and another value makes another run. */
+/* A run's options: each key of a scenario sets a member, and another value makes another run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 #include "fed_cases.h"
@@ -13,8 +13,6 @@ static void read_options(const char *text, sim_scenario *s, sim_options *o) {
 
 #define LEAST "data = d\nmodel = lr\nrounds = 3\n"
 
-/* Write the options of a scenario. A saved run is resumed only by a run that writes the same
- * text. */
 static void write_options(const char *text, char dst[1000]) {
     sim_scenario s;
     sim_options o;

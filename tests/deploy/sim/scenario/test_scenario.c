@@ -1,4 +1,4 @@
-/* Scenario files and grids: what is read, what is refused with which message, and what is made. */
+/* Scenario files and grids, valid and invalid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 
@@ -113,8 +113,7 @@ FED_TEST(a_written_scenario_is_read_as_the_same) {
     assert_fed_ok_err(sim_scenario_parse("back", (const char *)w.data, &back, &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
     assert_fed_ok_err(sim_scenario_override(&back, "threads=3", &err));
-    assert_int_equal(sim_scenario_difference(&s, &back),
-                     SIM_KEYS); /* threads describes the machine, so it does not count */
+    assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
     assert_fed_ok_err(sim_scenario_override(&back, "batch=3", &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_BATCH);
     fed_writer_free(&w);
@@ -202,7 +201,7 @@ FED_TEST(numbers_of_the_run_have_limits) {
         sim_scenario s;
         sim_options o;
         fed_error err = {0};
-        const bool early = k < 2; /* other keys can't be completed without these numbers */
+        const bool early = k < 2;
         assert_int_equal(make(cases[k].line, &s, &err), early ? FED_EINVAL : FED_OK);
         if (!early) {
             assert_fed_status(sim_options_read(&s, 1, &o, &err), FED_EINVAL);

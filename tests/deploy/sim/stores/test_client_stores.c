@@ -1,4 +1,4 @@
-/* The stores of a simulation's clients: values of each, shared models, and one file for all. */
+/* The stores of simulated clients: values of each client, shared models, and one file for all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
