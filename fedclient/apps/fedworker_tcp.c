@@ -81,6 +81,7 @@ static fed_status join_worker_group(const launcher *l, uint32_t k, fedworker_ent
     const feddc_watch_options watch = {.address = o->join != NULL ? o->join : address,
                                        .secret = l->secret,
                                        .rank = o->join != NULL ? UINT32_MAX : k,
+                                       .settings = l->job->settings.text,
                                        .listens = true,
                                        .host = o->host};
     FED_TRY(feddc_watch_open(&watch, &entry->watch, err));
@@ -142,6 +143,11 @@ static void say_verdict(void *user, const feddc_verdict *verdict) {
     }
 }
 
+static void say_refused(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "fedworker: %s\n", text);
+}
+
 static fed_status open_detector(launcher *l, fed_error *err) {
     const fedworker_options *o = l->job->o;
     const feddc_detector_options options = {.address =
@@ -150,7 +156,9 @@ static fed_status open_detector(launcher *l, fed_error *err) {
                                             .size = l->job->choice.ranks,
                                             .min = o->min > 0 ? o->min : 1,
                                             .join_ms = o->listen != NULL ? 600000 : 0,
-                                            .verdict = say_verdict};
+                                            .settings = l->job->settings.text,
+                                            .verdict = say_verdict,
+                                            .refused = say_refused};
     FED_TRY(feddc_detector_open(&options, &l->detector, err));
     char address[ADDRESS] = "";
     snprintf(address, sizeof address, "%s", feddc_detector_address(l->detector));
