@@ -483,7 +483,8 @@ bool feddc_membership_member_look(const feddc_membership *membership, uint32_t w
                                     .waits_for = FEDDC_NOBODY,
                                     .compute_s = m->heartbeat.compute_s,
                                     .step_s = m->heartbeat.step_s,
-                                    .silent_ms = (uint32_t)(now_ms - m->heard_ms)};
+                                    .silent_ms = (uint32_t)(now_ms - m->heard_ms),
+                                    .meets = m->meets};
         look->waits_for = waits ? membership->member[membership->slot[rank]].worker : FEDDC_NOBODY;
         memcpy(look->host, m->host, sizeof look->host);
         memcpy(look->computes_on, m->computes_on, sizeof look->computes_on);

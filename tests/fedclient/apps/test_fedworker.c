@@ -414,6 +414,7 @@ FED_TEST(a_machine_with_other_settings_is_refused_and_a_right_one_trains) {
         assert_refused(refused[k][0], refused[k][1], address);
         await_words("gang.out", refused[k][1]);
     }
+    await_words("gang.out", "for 1 of 2 workers; here: host ");
     snprintf(args, sizeof args,
              GANG
              "--steps 20 --join %s --workers 3 --rate 100 --min 2 --data ./. --test-part train "
@@ -422,6 +423,38 @@ FED_TEST(a_machine_with_other_settings_is_refused_and_a_right_one_trains) {
     assert_runs(&worker, args, 0, "");
     assert_int_equal(wait_for(first), 0);
     remove_all("gang* secret start* other");
+}
+
+FED_TEST(an_address_that_other_machines_do_not_reach_is_refused) {
+    static const char *const addresses[][2] = {
+        {"--listen 0.0.0.0:0", "add --host ADDRESS"},
+        {"--listen [::]:0", "add --host ADDRESS"},
+        {"--listen 0.0.0.0:0 --host 0.0.0.0", "--host 0.0.0.0 is no address"},
+        {"--listen 0.0.0.0:0 --host 127.0.0.1", "--host 127.0.0.1 is no address"},
+        {"--join 192.0.2.1:9 --host localhost", "--host localhost is no address"},
+        {"--join 127.0.0.1:9 --host ::", "--host :: is no address"}};
+    for (size_t k = 0; k < sizeof addresses / sizeof addresses[0]; k++) {
+        char args[900];
+        snprintf(args, sizeof args, GANG "--steps 1 %s", addresses[k][0]);
+        assert_runs(&worker, args, 1, addresses[k][1]);
+    }
+    static const char *const own[] = {"127.0.0.1:0", "localhost:0", "[::1]:0",
+                                      "0.0.0.0:0 --host 10.1.2.3"};
+    for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
+        char args[800], text[8192];
+        snprintf(args, sizeof args, GANG "--steps 1 --listen %s", own[k]);
+        const pid_t program = start(args, "gang.out");
+        if (k < 3) {
+            await_words("gang.out", "is reached from only this machine");
+        }
+        await_file("secret");
+        (void)kill(program, SIGTERM);
+        (void)wait_for(program);
+        read_output("gang.out", text);
+        assert_true((strstr(text, "only this machine") != NULL) == (k < 3));
+        remove_all("secret");
+    }
+    remove_all("gang*");
 }
 
 FED_TEST(another_number_of_workers_makes_the_same_passes) {
