@@ -299,6 +299,14 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
+fed_status fedclient_between_steps(const fedclient *client, const char *function, fed_error *err) {
+    return client->steps ? fed_fail(err, FED_ESTATE,
+                                    "%s was called within a callback of the same client: return "
+                                    "from the callback first",
+                                    function)
+                         : FED_OK;
+}
+
 /** *why may be set although the status is FED_OK: it then says why the step paused, declined the
  * task or ended late. */
 static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *why) {
@@ -318,6 +326,7 @@ static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *w
 }
 
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) {
+    FED_TRY(fedclient_between_steps(client, "fedclient_step", err));
     if (!fedclient_enrolled(client)) {
         return fed_fail(err, FED_ESTATE,
                         "this device is not enrolled: get a token from the "
@@ -332,7 +341,9 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     client->heals = false;
     client->unreached = false;
     client->watch.over = (fed_error){0};
+    client->steps = true;
     fed_status status = step_whole(client, job, &why);
+    client->steps = false;
     step_free(job);
     if (status == FED_EAUTH && client->refused && client->token != NULL) {
         status = fedclient_enrol_anew(client, event, &why);

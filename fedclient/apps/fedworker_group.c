@@ -113,6 +113,7 @@ static fed_status run_watched(const fedworker_job *job, fedworker_entry *entry,
     const feddc_watch_options watch = {.address = detector,
                                        .secret = secret,
                                        .rank = entry->place.rank,
+                                       .settings = job->settings.text,
                                        .patience_ms = patience_ms,
                                        .over = end_process,
                                        .user = entry};
@@ -125,12 +126,20 @@ static fed_status run_watched(const fedworker_job *job, fedworker_entry *entry,
     return status;
 }
 
+static void say_refused(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "fedworker: %s\n", text);
+}
+
 static fed_status find_detector(const fedworker_job *job, const feddc_place *place,
                                 detector_place *at, feddc_detector **detector, fed_error *err) {
     if (place->rank == 0) {
         FED_TRY(fed_random(at->secret, sizeof at->secret));
-        const feddc_detector_options o = {
-            .address = "0.0.0.0:0", .secret = at->secret, .size = place->size};
+        const feddc_detector_options o = {.address = "0.0.0.0:0",
+                                          .secret = at->secret,
+                                          .size = place->size,
+                                          .settings = job->settings.text,
+                                          .refused = say_refused};
         FED_TRY(feddc_detector_open(&o, detector, err));
         const char *port = strrchr(feddc_detector_address(*detector), ':');
         gethostname(at->host, sizeof at->host - 1);

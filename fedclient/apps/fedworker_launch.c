@@ -174,6 +174,11 @@ static void say_verdict(void *user, const feddc_verdict *verdict) {
     fprintf(stderr, "fedworker launch: %s\n", verdict->text);
 }
 
+static void say_refused(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "fedworker launch: %s\n", text);
+}
+
 static fed_status open_detector(const launch *l, try_of *t, fed_error *err) {
     uint8_t secret[FEDDC_SECRET];
     char hex[2 * FEDDC_SECRET + 1];
@@ -184,7 +189,8 @@ static fed_status open_detector(const launch *l, try_of *t, fed_error *err) {
                                       .secret = secret,
                                       .size = l->ranks,
                                       .join_ms = DETECTOR_MS,
-                                      .verdict = say_verdict};
+                                      .verdict = say_verdict,
+                                      .refused = say_refused};
     FED_TRY(feddc_detector_open(&options, &t->detector, err));
     fed_hex(secret, sizeof secret, hex);
     if (setenv(ENV_DETECTOR, feddc_detector_address(t->detector), 1) != 0 ||

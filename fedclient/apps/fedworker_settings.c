@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/bytes.h"
+#include "fed/gpu.h"
 #include "fed/hash.h"
+#include "fedtrain/backend.h"
 
 /* One digest of all samples in their order, with their labels or targets. */
 static fed_status digest_samples(const fedtrain_dataset *set, uint64_t *digest) {
@@ -54,6 +57,7 @@ fed_status fedworker_settings_make(const fedworker_options *o, const fed_optimiz
     const fedtrain_data *train = &samples->train;
     uint64_t digest = 0;
     s->count = 0;
+    s->text[0] = '\0';
     FED_TRY(fed_arch_load(o->app.model, &s->arch, err));
     if (digest_data(train, &digest) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the digest of the samples");
@@ -71,6 +75,102 @@ fed_status fedworker_settings_make(const fedworker_options *o, const fed_optimiz
     add(s, "data", data);
     add(s, "normalise", samples->normalise);
     return FED_OK;
+}
+
+/* ---- the text for the failure detector ---- */
+
+enum { SHORT = 64, MODEL = 500 /* most bytes of a value, and of the model */ };
+
+static void write_line(fed_writer *w, const char *name, const char *value, size_t most) {
+    const size_t len = strlen(value);
+    fed_write_printf(w, "%s=", name);
+    for (size_t k = 0; k < len && k < most; k++) {
+        fed_write_printf(w, "%c", value[k] == '\n' ? ' ' : value[k]);
+    }
+    if (len > most) {
+        fed_write_printf(w, "#%016" PRIx64, fed_digest_bytes(value, len));
+    }
+    fed_write_printf(w, "\n");
+}
+
+/* A digest of the weights of --init, or "" if there is none. */
+static fed_status digest_init(const fedworker_options *o, char text[17], fed_error *err) {
+    app_weights weights = {0};
+    text[0] = '\0';
+    if (o->app.init == NULL) {
+        return FED_OK;
+    }
+    fed_status status = app_weights_new(o->app.model, NULL, o->app.seed, &weights, err);
+    if (status == FED_OK) {
+        status = app_weights_init(&o->app, &weights, err);
+    }
+    if (status == FED_OK) {
+        snprintf(text, 17, "%016" PRIx64, fed_digest(weights.values, weights.layout.size));
+    }
+    app_weights_free(&weights);
+    return status;
+}
+
+static const char *backend_of(const fedworker_options *o) {
+    const char *name = o->app.backend != NULL ? o->app.backend : fedtrain_backend_name(0);
+    return fed_gpu_is_name(name) ? "gpu" : name;
+}
+
+static const char *or_float32(const char *codec) {
+    return codec != NULL ? codec : "float32";
+}
+
+static void write_count(fed_writer *w, const char *name, uint32_t count) {
+    char text[16];
+    snprintf(text, sizeof text, "%" PRIu32, count);
+    write_line(w, name, count > 0 ? text : "", SHORT);
+}
+
+static void write_options(fed_writer *w, const fedworker_options *o, const char *collective) {
+    const struct {
+        const char *name, *value;
+    } row[] = {{"collective", collective},
+               {"sync", o->sync},
+               {"codec", or_float32(o->codec)},
+               {"pull", or_float32(o->pull)},
+               {"nic", o->nic != NULL ? o->nic : ""},
+               {"backend", backend_of(o)}};
+    for (size_t k = 0; k < sizeof row / sizeof row[0]; k++) {
+        write_line(w, row[k].name, row[k].value, SHORT);
+    }
+    write_count(w, "small", o->small);
+    write_count(w, "bucket", o->bucket);
+    write_count(w, "late", o->late);
+    write_count(w, "epochs", o->app.epochs);
+    write_count(w, "steps", o->app.steps);
+    write_count(w, "every", o->every);
+}
+
+fed_status fedworker_settings_tell(const fedworker_options *o, const fedworker_choice *choice,
+                                   fedworker_settings *settings, fed_error *err) {
+    fed_writer w;
+    char init[17], local[32] = "";
+    FED_TRY(digest_init(o, init, err));
+    fed_writer_fixed(&w, settings->text, sizeof settings->text);
+    for (size_t k = 0; k < settings->count; k++) {
+        const fedworker_setting *row = &settings->row[k];
+        if (strcmp(row->name, "dataset") != 0) { /* the samples have a digest */
+            write_line(&w, row->name, row->value, strcmp(row->name, "model") == 0 ? MODEL : SHORT);
+        }
+    }
+    write_options(&w, o, choice->collective);
+    if (o->local_rate > 0) {
+        snprintf(local, sizeof local, "%.9g", (double)o->local_rate);
+    }
+    write_line(&w, "local-lr", local, SHORT);
+    write_line(&w, "init", init, SHORT);
+    /* All ranks write their parts of a checkpoint together, and join their traces at the end. */
+    write_line(&w, "checkpoint", o->app.checkpoint != NULL ? "yes" : "no", SHORT);
+    write_line(&w, "trace", o->trace != NULL ? "yes" : "no", SHORT);
+    return w.status == FED_OK ? FED_OK
+                              : fed_fail(err, w.status,
+                                         "the options are too long together for a "
+                                         "worker group of several processes");
 }
 
 void fedworker_settings_free(fedworker_settings *settings) {

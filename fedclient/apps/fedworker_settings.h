@@ -3,7 +3,9 @@
 #ifndef FEDWORKER_SETTINGS_H
 #define FEDWORKER_SETTINGS_H
 
+#include "fedclient/apps/fedworker_choice.h"
 #include "fedclient/apps/fedworker_options.h"
+#include "feddc/control.h"
 
 enum { FEDWORKER_SETTINGS = 9 };
 
@@ -17,6 +19,7 @@ typedef struct fedworker_settings {
     size_t count;
     fed_arch arch; /* of --model, for its text */
     char number[FEDWORKER_SETTINGS][32];
+    char text[FEDDC_SETTINGS]; /* for the failure detector; "": the worker group needs none */
 } fedworker_settings;
 
 /** Free with fedworker_settings_free, also after a failure. Errors: those of fed_arch_load,
@@ -24,6 +27,12 @@ typedef struct fedworker_settings {
 fed_status fedworker_settings_make(const fedworker_options *o, const fed_optimizer *optimizer,
                                    const app_samples *samples, fedworker_settings *settings,
                                    fed_error *err) FED_CHECKED;
+/** Make the text, which all machines of a worker group must have in common: the settings above
+ * except the data set's name, and the options that decide the exchange, the end and the pauses.
+ * Long values are cut, and have a digest at their end. Errors: those of app_weights_init,
+ * FED_ENOSPC */
+fed_status fedworker_settings_tell(const fedworker_options *o, const fedworker_choice *choice,
+                                   fedworker_settings *settings, fed_error *err) FED_CHECKED;
 void fedworker_settings_free(fedworker_settings *settings);
 
 /** FED_EINVAL: the checkpoint at `path` was made with another value of a setting.

@@ -11,14 +11,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fed/bytes.h"
 #include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fed/hash.h"
 #include "fedclient/apps/fedworker.h"
+#include "fedclient/apps/fedworker_address.h"
 #include "feddc/control.h"
 
-enum { ADDRESS = 300, TURN_MS = 100, GRACE_MS = 5000, EXIT_STOPPED = 130 };
+enum {
+    ADDRESS = 300,
+    TURN_MS = 100,
+    GRACE_MS = 5000,
+    EXIT_STOPPED = 130,
+    FIRST_MS = 2000,  /* a listener that has waited for so long says for whom, */
+    REPEAT_MS = 5000, /* and again after each such time */
+    NAMED = 8         /* most workers that it names */
+};
 
 typedef struct launcher {
     const fedworker_job *job;
@@ -29,6 +39,7 @@ typedef struct launcher {
     feddc_detector *detector; /* NULL: the detector is on another machine */
     uint32_t failed, stopped; /* children that failed; that ended as they were told to stop */
     bool stops;               /* a signal has come, and the user was told */
+    int64_t say_ms;           /* when to say whom the listener waits for; 0: it does not wait */
 } launcher;
 
 static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], fed_error *err) {
@@ -81,6 +92,7 @@ static fed_status join_worker_group(const launcher *l, uint32_t k, fedworker_ent
     const feddc_watch_options watch = {.address = o->join != NULL ? o->join : address,
                                        .secret = l->secret,
                                        .rank = o->join != NULL ? UINT32_MAX : k,
+                                       .settings = l->job->settings.text,
                                        .listens = true,
                                        .host = o->host};
     FED_TRY(feddc_watch_open(&watch, &entry->watch, err));
@@ -142,6 +154,11 @@ static void say_verdict(void *user, const feddc_verdict *verdict) {
     }
 }
 
+static void say_refused(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "fedworker: %s\n", text);
+}
+
 static fed_status open_detector(launcher *l, fed_error *err) {
     const fedworker_options *o = l->job->o;
     const feddc_detector_options options = {.address =
@@ -150,7 +167,9 @@ static fed_status open_detector(launcher *l, fed_error *err) {
                                             .size = l->job->choice.ranks,
                                             .min = o->min > 0 ? o->min : 1,
                                             .join_ms = o->listen != NULL ? 600000 : 0,
-                                            .verdict = say_verdict};
+                                            .settings = l->job->settings.text,
+                                            .verdict = say_verdict,
+                                            .refused = say_refused};
     FED_TRY(feddc_detector_open(&options, &l->detector, err));
     char address[ADDRESS] = "";
     snprintf(address, sizeof address, "%s", feddc_detector_address(l->detector));
@@ -206,6 +225,57 @@ static void stop_children(launcher *l) {
     }
 }
 
+/* Name the workers that are ready, or those that are not. */
+static void write_workers(const launcher *l, bool ready, fed_writer *w) {
+    feddc_member_look look;
+    uint32_t named = 0;
+    for (uint32_t k = 0; k < l->job->choice.ranks; k++) {
+        const bool fits = feddc_detector_member(l->detector, k, &look) &&
+                          look.fate == FEDDC_ALIVE && look.meets == ready;
+        if (fits && named++ < NAMED) {
+            fed_write_printf(w, "%shost %s pid %" PRIu32, named > 1 ? ", " : "", look.host,
+                             look.pid);
+        }
+    }
+    if (named == 0 || named > NAMED) {
+        fed_write_printf(w, "%s", named == 0 ? "nobody yet" : " and others");
+    }
+}
+
+/* A worker group waits at its beginning for workers that have not come yet. Later it waits for
+ * those that were there and do not meet the others again. */
+static void say_whom(const launcher *l) {
+    char text[1200];
+    fed_writer w;
+    feddc_detector_look look;
+    feddc_detector_see(l->detector, &look);
+    fed_writer_fixed(&w, text, sizeof text);
+    if (look.state != FEDDC_MEETING) {
+        return;
+    }
+    if (look.generation == 0) {
+        const uint32_t missing = l->job->choice.ranks - look.members;
+        fed_write_printf(&w, "waiting at %s for %" PRIu32 " of %" PRIu32 " workers; here: ",
+                         feddc_detector_address(l->detector), missing, l->job->choice.ranks);
+        write_workers(l, true, &w);
+    } else {
+        fed_write_printf(&w, "waiting for workers to meet again: ");
+        write_workers(l, false, &w);
+    }
+    fprintf(stderr, "fedworker: %s\n", text);
+}
+
+static void say_if_waiting(launcher *l, feddc_detector_state state, int64_t now_ms) {
+    if (l->job->o->listen == NULL || state != FEDDC_MEETING) {
+        l->say_ms = 0;
+    } else if (l->say_ms == 0) {
+        l->say_ms = now_ms + FIRST_MS;
+    } else if (now_ms >= l->say_ms) {
+        l->say_ms = now_ms + REPEAT_MS;
+        say_whom(l);
+    }
+}
+
 /* When the worker group is over, children that are stopped or stuck are killed after GRACE_MS. */
 static fed_status attend(launcher *l, fed_error *err) {
     feddc_detector_state state = FEDDC_TRAINING;
@@ -217,6 +287,7 @@ static fed_status attend(launcher *l, fed_error *err) {
         }
         const bool over = state == FEDDC_DONE || state == FEDDC_ENDED;
         const int64_t now_ms = fed_clock_monotonic_ms();
+        say_if_waiting(l, state, now_ms);
         if (over) {
             over_ms = over_ms == 0 ? now_ms : over_ms;
         }
@@ -259,7 +330,7 @@ static fed_status check_options(const fedworker_options *o, fed_error *err) {
             err, FED_EINVAL,
             "--listen and --join need --secret-file FILE, and --secret-file needs one of them");
     }
-    return FED_OK;
+    return fedworker_address_check(o, err);
 }
 
 static fed_status run(launcher *l, fed_error *err) {

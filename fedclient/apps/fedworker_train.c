@@ -44,6 +44,9 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
     job->all_here = job->choice.link->find == NULL && o->listen == NULL && o->join == NULL;
     FED_TRY(app_samples_open(&o->app, &job->samples, err));
     FED_TRY(fedworker_settings_make(o, &job->optimizer, &job->samples, &job->settings, err));
+    if (!job->all_here) {
+        FED_TRY(fedworker_settings_tell(o, &job->choice, &job->settings, err));
+    }
     return o->app.resume ? check_checkpoint(job, err) : FED_OK;
 }
 

@@ -49,6 +49,7 @@ struct fedclient {
     bool renew_asked;            /* the coordinator asked for a renewal */
     int64_t renew_again_s;       /* renew_asked is ignored until this Unix time */
     fedclient_slot *slot;
+    bool steps;           /* a step is under way, so callbacks may run */
     bool known;           /* the heads in *slot equal those in the store */
     uint64_t last_beyond; /* largest training number in slots that options.slots leaves out */
     bool lists;           /* check-ins list the tasks that the slots hold */
@@ -71,6 +72,10 @@ struct fedclient {
     char computes_on[80];   /* options.computes_on, made safe for a header; "": none */
     fedclient_slot slots[]; /* [options.slots] */
 };
+
+/** FED_ESTATE: a step is under way, so a callback has called this function of the library. */
+fed_status fedclient_between_steps(const fedclient *client, const char *function,
+                                   fed_error *err) FED_CHECKED;
 
 /** The work of one call of fedclient_step. */
 typedef struct fedclient_job {

@@ -238,6 +238,7 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
 }
 
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) {
+    FED_TRY(fedclient_between_steps(client, "fedclient_enrol", err));
     fed_error local = {0};
     identity *id = NULL;
     FED_TRY(identity_new(&id));

@@ -123,7 +123,7 @@ static void make_places(const worker_case *c, uint32_t ranks, places *p, worker_
     p->hub = tcp ? NULL : feddc_hub_new(ranks);
     assert_true(tcp || p->hub != NULL);
     for (uint32_t r = 0; r < ranks; r++) {
-        members[r] = (worker_member){.c = c,
+        members[r] = (worker_member){.c = r + 1 == ranks && c->last != NULL ? c->last : c,
                                      .place = {.rank = r,
                                                .size = ranks,
                                                .hub = p->hub,

@@ -33,6 +33,7 @@ typedef struct worker_case {
     double local_rate;
     uint32_t run[4]; /* steps of each run; 0: no more runs */
     const char *resume, *save;
+    const struct worker_case *last; /* what the last rank has instead; NULL: the same */
 } worker_case;
 
 typedef struct worker_member {

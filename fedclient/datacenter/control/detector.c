@@ -16,6 +16,7 @@
 #include "fed/threads.h"
 #include "fedclient/datacenter/control/channel.h"
 #include "fedclient/datacenter/control/endpoint.h"
+#include "fedclient/datacenter/control/group_settings.h"
 #include "fedclient/datacenter/control/records.h"
 
 enum {
@@ -53,7 +54,7 @@ struct feddc_detector {
     pthread_cond_t settled;
     bool stop;
     feddc_membership membership;
-    uint32_t told;
+    uint32_t told, told_refusals;
     conn *conns;
     uint32_t count;
 };
@@ -370,6 +371,14 @@ static bool lingers(const feddc_detector *j) {
     return any;
 }
 
+/* Several members may be refused between two turns; the last of them is told. */
+static void take_refusal(feddc_detector *j, char *text) {
+    if (j->told_refusals != j->membership.refusals) {
+        j->told_refusals = j->membership.refusals;
+        memcpy(text, j->membership.refused, sizeof j->membership.refused);
+    }
+}
+
 static void *detector_main(void *user) {
     feddc_detector *j = user;
     int64_t stopped_ms = 0;
@@ -381,10 +390,15 @@ static void *detector_main(void *user) {
         turn(j, event, count);
         uint32_t known = j->told, given = j->membership.verdicts;
         j->told = given;
+        char refused[sizeof j->membership.refused] = "";
+        take_refusal(j, refused);
         int64_t now = fed_clock_monotonic_ms();
         stopped_ms = j->stop && stopped_ms == 0 ? now : stopped_ms;
         stop = j->stop && (!lingers(j) || now - stopped_ms > LINGER_MS);
         pthread_mutex_unlock(&j->lock);
+        if (refused[0] != '\0' && j->options.refused != NULL) {
+            j->options.refused(j->options.user, refused);
+        }
         for (; known < given && j->options.verdict != NULL; known++) {
             j->options.verdict(j->options.user,
                                /* no lock: a written verdict never changes */
@@ -457,6 +471,12 @@ fed_status feddc_detector_open(const feddc_detector_options *options, feddc_dete
     fed_status status = feddc_membership_init(&j->membership, options->size, options->min,
                                               options->join_ms, fed_clock_monotonic_ms(), err);
     if (status == FED_OK) {
+        status = feddc_group_settings_check(options->settings, err);
+    }
+    if (status == FED_OK) {
+        if (options->settings != NULL) {
+            feddc_membership_expect(&j->membership, options->settings);
+        }
         j->count = options->size + STRANGERS;
         j->conns = calloc(j->count, sizeof *j->conns);
         status = j->conns == NULL

@@ -13,6 +13,7 @@
 #include "fed/threads.h"
 #include "fedclient/datacenter/control/channel.h"
 #include "fedclient/datacenter/control/endpoint.h"
+#include "fedclient/datacenter/control/group_settings.h"
 #include "fedclient/datacenter/control/member_report.h"
 #include "fedclient/datacenter/control/records.h"
 
@@ -416,6 +417,9 @@ static fed_status connect_and_join(feddc_watch *w, fed_error *err) {
     if (w->options.computes_on != NULL) {
         put_text(join.join.computes_on, sizeof join.join.computes_on, w->options.computes_on);
     }
+    if (w->options.settings != NULL) {
+        put_text(join.join.settings, sizeof join.join.settings, w->options.settings);
+    }
     uint8_t bytes[FEDDC_RECORD_UP];
     fed_writer out;
     fed_writer_fixed(&out, bytes, sizeof bytes);
@@ -438,6 +442,7 @@ static void watch_free(feddc_watch *w) {
 
 fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **watch,
                             fed_error *err) {
+    FED_TRY(feddc_group_settings_check(options->settings, err));
     feddc_watch *w = calloc(1, sizeof *w);
     FED_REQUIRE(w != NULL, FED_ENOMEM);
     w->options = *options;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fed/bytes.h"
+#include "fedclient/datacenter/control/group_settings.h"
 #include "fedclient/datacenter/control/verdict.h"
 
 fed_status feddc_membership_init(feddc_membership *membership, uint32_t size, uint32_t min,
@@ -45,6 +46,28 @@ static void put_text(char *dst, size_t cap, const char *text) {
     dst[len] = '\0';
 }
 
+void feddc_membership_expect(feddc_membership *membership, const char *settings) {
+    put_text(membership->settings, sizeof membership->settings, settings);
+    membership->expects = true;
+}
+
+static fed_status compare_settings(feddc_membership *membership, const feddc_join *join,
+                                   fed_error *err) {
+    char why[280];
+    fed_writer w;
+    if (!membership->expects && feddc_membership_alive(membership) == 0) {
+        put_text(membership->settings, sizeof membership->settings, join->settings);
+    }
+    if (feddc_group_settings_equal(join->settings, membership->settings, why, sizeof why)) {
+        return FED_OK;
+    }
+    fed_writer_fixed(&w, membership->refused, sizeof membership->refused);
+    fed_write_printf(&w, "a worker (host %.48s, pid %u) was refused: %s", join->host, join->pid,
+                     why);
+    membership->refusals++;
+    return fed_fail(err, FED_ESTATE, "%s", why);
+}
+
 fed_status feddc_membership_join(feddc_membership *membership, const feddc_join *join,
                                  int64_t now_ms, uint32_t *slot, fed_error *err) {
     uint32_t free_slot = membership->members;
@@ -71,6 +94,7 @@ fed_status feddc_membership_join(feddc_membership *membership, const feddc_join 
             "the worker group is full: its %u members have joined already; start fewer workers",
             membership->size);
     }
+    FED_TRY(compare_settings(membership, join, err));
     membership->members += free_slot == membership->members;
     feddc_membership_member *m = &membership->member[free_slot];
     *m = (feddc_membership_member){.here = true,
@@ -308,12 +332,16 @@ static void begin(feddc_membership *membership, int64_t now_ms) {
 }
 
 static void end_unmet(feddc_membership *membership, uint32_t ready, int64_t now_ms) {
-    char why[160];
+    char why[sizeof membership->why];
     fed_writer w;
     fed_writer_fixed(&w, why, sizeof why);
-    fed_write_printf(&w, "%u of %u workers came within %.1f s, and the worker group needs %u",
-                     ready, membership->size, (double)(now_ms - membership->since_ms) / 1000,
-                     membership->min);
+    fed_write_printf(&w, "%u of %u workers came within %.1f s, and ", ready, membership->size,
+                     (double)(now_ms - membership->since_ms) / 1000);
+    if (membership->refusals > 0) {
+        fed_write_printf(&w, "%.330s", membership->refused);
+    } else {
+        fed_write_printf(&w, "the worker group needs %u", membership->min);
+    }
     feddc_membership_end(membership, why);
 }
 
@@ -328,13 +356,14 @@ static void meet(feddc_membership *membership, int64_t now_ms) {
     }
     int64_t waited = now_ms - membership->since_ms;
     uint32_t wanted = membership->generation > 0 ? here : membership->size;
-    if (membership->generation == 0 && waited >= membership->join_ms) {
+    const bool refuses = membership->refusals > 0;
+    if (membership->generation == 0 && waited >= membership->join_ms && !refuses) {
         wanted = here > membership->min ? here : membership->min;
     }
     if (ready > 0 && ready == wanted) {
         begin(membership, now_ms);
     } else if (membership->generation == 0 && waited >= membership->join_ms &&
-               (here < membership->min || waited >= 2 * membership->join_ms)) {
+               (here < membership->min || refuses || waited >= 2 * membership->join_ms)) {
         end_unmet(membership, ready, now_ms);
     }
 }
@@ -454,7 +483,8 @@ bool feddc_membership_member_look(const feddc_membership *membership, uint32_t w
                                     .waits_for = FEDDC_NOBODY,
                                     .compute_s = m->heartbeat.compute_s,
                                     .step_s = m->heartbeat.step_s,
-                                    .silent_ms = (uint32_t)(now_ms - m->heard_ms)};
+                                    .silent_ms = (uint32_t)(now_ms - m->heard_ms),
+                                    .meets = m->meets};
         look->waits_for = waits ? membership->member[membership->slot[rank]].worker : FEDDC_NOBODY;
         memcpy(look->host, m->host, sizeof look->host);
         memcpy(look->computes_on, m->computes_on, sizeof look->computes_on);

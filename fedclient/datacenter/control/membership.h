@@ -20,11 +20,16 @@ typedef struct feddc_join {
     uint32_t requested; /* a rank; FEDDC_NOBODY: any */
     uint32_t pid;
     char host[FEDDC_HOST];
-    char computes_on[FEDDC_COMPUTES]; /* "": the processor; the record then lacks this field */
+    char computes_on[FEDDC_COMPUTES]; /* "": the processor */
+    char settings[FEDDC_SETTINGS];    /* "": not told. The record lacks empty fields at its end */
 } feddc_join;
 
-/** Errors: FED_ESTATE the worker group has begun or is full; FED_EEXIST the rank is taken;
- * FED_EINVAL the worker group has no such rank */
+/** Refuse members with other settings. Without this call the settings of the first member count,
+ * as long as a member is there. settings: shorter than FEDDC_SETTINGS */
+void feddc_membership_expect(feddc_membership *membership, const char *settings);
+
+/** Errors: FED_ESTATE the worker group has begun or is full, or the member has other settings;
+ * FED_EEXIST the rank is taken; FED_EINVAL the worker group has no such rank */
 fed_status feddc_membership_join(feddc_membership *membership, const feddc_join *join,
                                  int64_t now_ms, uint32_t *slot, fed_error *err) FED_CHECKED;
 

@@ -79,6 +79,10 @@ typedef struct feddc_membership {
     bool lost;     /* a member got a verdict since the last generation began */
     unsigned todo; /* FEDDC_SEND_... */
     char why[400];
+    char settings[FEDDC_SETTINGS]; /* what all members must have */
+    bool expects;                  /* the settings are not those of the first member */
+    uint32_t refusals;             /* members refused because of their settings; */
+    char refused[400];             /* a sentence about the last of them */
 } feddc_membership;
 
 static inline bool feddc_membership_lives(const feddc_membership_member *m) {

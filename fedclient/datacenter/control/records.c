@@ -4,6 +4,34 @@
 
 #include <math.h>
 
+static void write_join(fed_writer *w, const feddc_join *join) {
+    const bool says = join->settings[0] != '\0';
+    fed_write_u32(w, join->requested);
+    fed_write_u32(w, join->pid);
+    fed_write_str(w, join->host);
+    if (says || join->computes_on[0] != '\0') {
+        fed_write_str(w, join->computes_on);
+    }
+    if (says) {
+        fed_write_str(w, join->settings);
+    }
+}
+
+static bool read_join(fed_reader *r, feddc_join *join) {
+    join->requested = fed_read_u32(r);
+    join->pid = fed_read_u32(r);
+    fed_read_str(r, join->host, sizeof join->host);
+    if (fed_reader_left(r) == 0) {
+        return true;
+    }
+    fed_read_str(r, join->computes_on, sizeof join->computes_on);
+    if (fed_reader_left(r) == 0) {
+        return join->computes_on[0] != '\0';
+    }
+    fed_read_str(r, join->settings, sizeof join->settings);
+    return join->settings[0] != '\0';
+}
+
 static void write_heartbeat(fed_writer *w, const feddc_heartbeat *heartbeat) {
     fed_write_u32(w, heartbeat->step);
     fed_write_u8(w, heartbeat->phase);
@@ -36,12 +64,7 @@ void feddc_record_write(fed_writer *w, const feddc_record *record) {
     fed_write_u8(w, (uint8_t)record->kind);
     switch (record->kind) {
     case FEDDC_RECORD_JOIN:
-        fed_write_u32(w, record->join.requested);
-        fed_write_u32(w, record->join.pid);
-        fed_write_str(w, record->join.host);
-        if (record->join.computes_on[0] != '\0') {
-            fed_write_str(w, record->join.computes_on);
-        }
+        write_join(w, &record->join);
         break;
     case FEDDC_RECORD_HEARTBEAT:
         write_heartbeat(w, &record->heartbeat);
@@ -98,14 +121,7 @@ static void read_worker_group(fed_reader *r, feddc_record *record) {
 static bool read_up(fed_reader *r, feddc_record *record) {
     switch (record->kind) {
     case FEDDC_RECORD_JOIN:
-        record->join.requested = fed_read_u32(r);
-        record->join.pid = fed_read_u32(r);
-        fed_read_str(r, record->join.host, sizeof record->join.host);
-        if (fed_reader_left(r) == 0) {
-            return true;
-        }
-        fed_read_str(r, record->join.computes_on, sizeof record->join.computes_on);
-        return record->join.computes_on[0] != '\0';
+        return read_join(r, &record->join);
     case FEDDC_RECORD_HEARTBEAT:
         read_heartbeat(r, &record->heartbeat);
         record->sent_us = fed_read_u64(r);

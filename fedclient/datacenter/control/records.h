@@ -25,7 +25,7 @@ typedef enum feddc_record_kind {
 
 enum {
     FEDDC_WHY = 400,
-    FEDDC_RECORD_UP = 1024,        /* most bytes of a member's record */
+    FEDDC_RECORD_UP = 2048,        /* most bytes of a member's record */
     FEDDC_RECORD_DOWN = 256 * 1024 /* most bytes of the detector's: FEDDC_RANKS addresses fit */
 };
 

@@ -1,7 +1,6 @@
 /* Make a worker, join a worker group, and leave it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,21 +133,54 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     return FED_OK;
 }
 
+/* What all ranks must have in common. */
+enum { MODEL, RULE, LOCAL_RATE, OPTIMIZER, BATCH, SEED, AUGMENT, EXCHANGE, TRACE, GPU, WORDS };
+
+static const char *const words[WORDS] = {[MODEL] = "model",
+                                         [RULE] = "rule",
+                                         [LOCAL_RATE] = "local learning rate",
+                                         [OPTIMIZER] = "optimizer",
+                                         [BATCH] = "batch",
+                                         [SEED] = "seed",
+                                         [AUGMENT] = "augmentation",
+                                         [EXCHANGE] =
+                                             "collective, codec or other word of the exchange",
+                                         [TRACE] = "trace",
+                                         [GPU] = "GPU"};
+
 /* The values that ranks tell each other when they join. */
 typedef struct hello {
-    uint64_t completed, walked, weights, options;
+    uint64_t completed, walked, weights;
+    uint64_t word[WORDS]; /* a value, or a digest of it */
 } hello;
 
-static uint64_t digest_options(const feddc_worker *w) {
-    char text[800];
-    const int len = snprintf(
-        text, sizeof text, "%u %.17g %.17g %.17g %zu %" PRIu64 " %d %.17g %s %d %d|", w->o.sync.id,
-        w->o.sync.param[0], w->o.sync.param[1], w->o.local_rate, w->o.job.batch, w->o.job.seed,
-        (int)w->o.job.optimizer.rule, w->o.job.optimizer.learning_rate,
-        w->o.exchange.codec != NULL ? w->o.exchange.codec : "", w->o.exchange.trace != NULL,
-        feddc_worker_on_gpu(w));
-    feddc_worker_plan_text(w, text + len, sizeof text - (size_t)len);
-    return fed_digest_bytes(text, strlen(text));
+static uint64_t digest_text(const char *text) {
+    return text != NULL ? fed_digest_bytes(text, strlen(text)) : 0;
+}
+
+static uint64_t digest_optimizer(const fed_optimizer *o) {
+    const double value[] = {o->rule,         o->learning_rate, o->momentum,    o->nesterov,
+                            o->beta1,        o->beta2,         o->epsilon,     o->decay,
+                            o->warmup_steps, o->step_every,    o->step_factor, o->cosine_steps,
+                            o->cosine_low,   o->clip_value,    o->prox_mu};
+    return fed_digest_bytes(value, sizeof value);
+}
+
+static void fill_words(const feddc_worker *w, uint64_t word[WORDS]) {
+    const fedtrain_job *job = &w->o.job;
+    const double rule[] = {w->o.sync.id, w->o.sync.param[0], w->o.sync.param[1]};
+    char plan[800];
+    feddc_worker_plan_text(w, plan, sizeof plan);
+    word[MODEL] = digest_text(w->o.arch->text);
+    word[RULE] = fed_digest_bytes(rule, sizeof rule);
+    word[LOCAL_RATE] = fed_digest_bytes(&w->o.local_rate, sizeof w->o.local_rate);
+    word[OPTIMIZER] = digest_optimizer(&job->optimizer);
+    word[BATCH] = job->batch;
+    word[SEED] = job->seed;
+    word[AUGMENT] = 2 * (uint64_t)job->augment.padding + job->augment.flip;
+    word[EXCHANGE] = digest_text(plan);
+    word[TRACE] = w->o.exchange.trace != NULL;
+    word[GPU] = feddc_worker_on_gpu(w);
 }
 
 static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
@@ -161,12 +193,14 @@ static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
 
 static fed_status compare(const hello *all, uint32_t workers, uint32_t first, fed_error *err) {
     for (uint32_t r = 0; r < workers; r++) {
-        if (all[r].options != all[first].options) {
-            return fed_fail(err, FED_ESTATE,
-                            "rank %" PRIu32 " and rank %" PRIu32
-                            " have different options: give all ranks the same rule, codecs, nic, "
-                            "optimizer, batch and seed, and all or none a trace and a GPU",
-                            r, first);
+        for (int k = 0; k < WORDS; k++) {
+            if (all[r].word[k] != all[first].word[k]) {
+                return fed_fail(err, FED_ESTATE,
+                                "rank %" PRIu32 " has another %s than rank %" PRIu32
+                                ": give all ranks the same options, and all or none "
+                                "a trace and a GPU",
+                                r, words[k], first);
+            }
         }
         if (all[r].completed == all[first].completed && all[r].weights != all[first].weights) {
             return fed_fail(err, FED_ESTATE,
@@ -197,14 +231,14 @@ static fed_status catch_up(feddc_worker *w, const hello *all, fed_error *err) {
 }
 
 static fed_status meet(feddc_worker *w, fed_error *err) {
-    const hello own = {.completed = w->step,
-                       .walked = w->walked,
-                       .weights = fed_digest(w->params, w->o.arch->layout.size),
-                       .options = digest_options(w)};
+    hello own = {.completed = w->step,
+                 .walked = w->walked,
+                 .weights = fed_digest(w->params, w->o.arch->layout.size)};
     hello *all = calloc(w->workers, sizeof *all);
     if (all == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a worker");
     }
+    fill_words(w, own.word);
     fed_status status = feddc_worker_gather(w, &own, sizeof own, all, err);
     if (status == FED_OK) {
         status = catch_up(w, all, err);

@@ -196,6 +196,7 @@ typedef struct fedclient_options {
  * copied; what they point to must outlive the client. Close the client with fedclient_close. */
 fed_status fedclient_open(const fedclient_options *options, fedclient **client,
                           fed_error *err) FED_CHECKED;
+/** Not within a callback of this client. */
 void fedclient_close(fedclient *client);
 
 /** Does the client have a certificate? */
@@ -221,6 +222,7 @@ uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rn
  *                     coordinator's own words
  *        FED_ENET     the coordinator can't be reached
  *        FED_ETIMEOUT, FED_EBUSY  try again a little later
+ *        FED_ESTATE   a callback of this client called this function
  */
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
 
@@ -276,6 +278,8 @@ typedef struct fedclient_event {
  *   FED_EVERSION   the coordinator speaks another protocol
  *   FED_EIO, FED_ENOSPC  from the platform
  *   FED_ECANCELED  the transport was told to stop
+ *   FED_ESTATE     the device is not enrolled; or a callback of this client called this function,
+ *                  and the step that runs the callback is not disturbed
  *   or an error of the training callback
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;

@@ -98,8 +98,8 @@ typedef struct fedserver_task_entry {
     uint32_t priority; /* which task comes first where a device could serve several */
     char waits[FEDSERVER_TASK_WAITS]; /* why the task waits, what to do; "": it does not wait */
     uint32_t declined;                /* devices that declined the task in the last 24 hours */
-    /* when the first of these devices declined the task, and when it is asked again; 0: none did, or
-     * the task is over, so that none is asked */
+    /* when the first of these devices declined the task, and when the coordinator asks it again;
+     * 0: no device declined it, or the task is over */
     int64_t declined_ms, declined_until_ms;
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */

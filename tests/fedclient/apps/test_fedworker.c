@@ -264,7 +264,7 @@ static void await_file(const char *name) {
 
 static void remove_all(const char *pattern) {
     char command[400];
-    snprintf(command, sizeof command, "rm -f %s/%s", worker.directory, pattern);
+    snprintf(command, sizeof command, "cd %s && rm -rf %s", worker.directory, pattern);
     assert_int_equal(system(command), 0);
 }
 
@@ -332,6 +332,129 @@ FED_TEST(a_signal_on_one_machine_ends_the_others) {
     const unsigned step = stopped_after("gang.out");
     assert_true(step % 100 == 0 || step % 38 == 0); /* --every, or the end of an epoch */
     remove_all("gang* secret");
+}
+
+#define GANG                                                                                       \
+    TRAIN "--optimizer momentum --lr 0.02 --workers 2 --link tcp --secret-file secret "            \
+          "--collective owners --sync bitsgd --codec 3lc "
+
+/* Options of one machine, and the setting in which it then differs from the other one. */
+static const char *const refused[][2] = {
+    {"--model 'input 784 | dense 16 | tanh | dense 10'", "model"},
+    {"--model 'input 784 | dense 16 | relu | dropout 0.5 | dense 10'", "model"},
+    {"--data other", "data"},
+    {"--train-part test", "data"},
+    {"--normalise", "normalise"},
+    {"--augment flip=1", "augment"},
+    {"--backend reference", "backend"},
+    {"--epochs 1", "epochs"},
+    {"--steps 21", "steps"},
+    {"--optimizer adam", "optimizer"},
+    {"--lr 0.03", "lr"},
+    {"--seed 2", "seed"},
+    {"--init start.safetensors", "init"},
+    {"--batch 4", "batch"},
+    {"--collective gather", "collective"},
+    {"--collective star --late 1", "late"},
+    {"--sync local:n=2", "sync"},
+    {"--codec int8", "codec"},
+    {"--pull 3lc", "pull"},
+    {"--codec float32 --nic inline", "nic"},
+    {"--local-lr 0.3", "local-lr"},
+    {"--small 100", "small"},
+    {"--bucket 20000", "bucket"},
+    {"--every 5 --checkpoint gang", "every"},
+    {"--checkpoint gang", "checkpoint"},
+    {"--trace trace.json", "trace"}};
+
+/* A folder with the same samples, two of them in the other order. */
+static void write_other_order(void) {
+    char command[400], path[400], sample[2 * 784];
+    snprintf(command, sizeof command, "cd %s && mkdir other && cp *ubyte other", worker.directory);
+    assert_int_equal(system(command), 0);
+    static const struct {
+        const char *name;
+        long head, size;
+    } files[] = {{"train-images-idx3-ubyte", 16, 784}, {"train-labels-idx1-ubyte", 8, 1}};
+    for (size_t k = 0; k < 2; k++) {
+        const size_t size = (size_t)files[k].size;
+        snprintf(path, sizeof path, "%s/other/%s", worker.directory, files[k].name);
+        FILE *file = fopen(path, "r+b");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, files[k].head, SEEK_SET), 0);
+        assert_int_equal(fread(sample, size, 2, file), 2);
+        assert_int_equal(fseek(file, files[k].head, SEEK_SET), 0);
+        assert_int_equal(fwrite(sample + size, size, 1, file), 1);
+        assert_int_equal(fwrite(sample, size, 1, file), 1);
+        assert_int_equal(fclose(file), 0);
+    }
+}
+
+static void assert_refused(const char *options, const char *name, const char *address) {
+    char args[900], first[60], later[60];
+    const bool ends = strstr(options, "--epochs") != NULL;
+    snprintf(args, sizeof args, GANG "%s --join %s %s", ends ? "" : "--steps 20", address, options);
+    assert_runs(&worker, args, 1, "give all machines the same options and data");
+    snprintf(first, sizeof first, "its %s is", name);
+    snprintf(later, sizeof later, "different: %s;", name);
+    if (strstr(worker.out, first) == NULL && strstr(worker.out, later) == NULL) {
+        fail_msg("%s: the refusal names no %s: %s", options, name, worker.out);
+    }
+}
+
+FED_TEST(a_machine_with_other_settings_is_refused_and_a_right_one_trains) {
+    char args[800], address[40];
+    snprintf(address, sizeof address, "127.0.0.1:%d", fed_port_keep());
+    write_other_order();
+    assert_runs(&worker, TRAIN "--steps 1 --seed 5 --checkpoint start.safetensors", 0, "");
+    snprintf(args, sizeof args, GANG "--steps 20 --listen %s", address);
+    const pid_t first = start(args, "gang.out");
+    await_file("secret");
+    for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
+        assert_refused(refused[k][0], refused[k][1], address);
+        await_words("gang.out", refused[k][1]);
+    }
+    await_words("gang.out", "for 1 of 2 workers; here: host ");
+    snprintf(args, sizeof args,
+             GANG
+             "--steps 20 --join %s --workers 3 --rate 100 --min 2 --data ./. --test-part train "
+             "--backend fast --pull float32",
+             address);
+    assert_runs(&worker, args, 0, "");
+    assert_int_equal(wait_for(first), 0);
+    remove_all("gang* secret start* other");
+}
+
+FED_TEST(an_address_that_other_machines_do_not_reach_is_refused) {
+    static const char *const addresses[][2] = {
+        {"--listen 0.0.0.0:0", "add --host ADDRESS"},
+        {"--listen [::]:0", "add --host ADDRESS"},
+        {"--listen 0.0.0.0:0 --host 0.0.0.0", "--host 0.0.0.0 is no address"},
+        {"--listen 0.0.0.0:0 --host 127.0.0.1", "--host 127.0.0.1 is no address"},
+        {"--join 192.0.2.1:9 --host localhost", "--host localhost is no address"},
+        {"--join 127.0.0.1:9 --host ::", "--host :: is no address"}};
+    for (size_t k = 0; k < sizeof addresses / sizeof addresses[0]; k++) {
+        char args[900];
+        snprintf(args, sizeof args, GANG "--steps 1 %s", addresses[k][0]);
+        assert_runs(&worker, args, 1, addresses[k][1]);
+    }
+    static const char *const own[] = {"127.0.0.1:0", "localhost:0", "[::1]:0",
+                                      "0.0.0.0:0 --host 10.1.2.3"};
+    for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
+        char args[800], text[8192];
+        snprintf(args, sizeof args, GANG "--steps 1 --listen %s", own[k]);
+        const pid_t program = start(args, "gang.out");
+        if (k < 3) {
+            await_words("gang.out", "is reached from only this machine");
+        }
+        await_file("secret");
+        (void)kill(program, SIGTERM);
+        (void)wait_for(program);
+        read_output("gang.out", text);
+        assert_true((strstr(text, "only this machine") != NULL) == (k < 3));
+        remove_all("secret");
+    }
+    remove_all("gang*");
 }
 
 FED_TEST(another_number_of_workers_makes_the_same_passes) {

@@ -1,4 +1,5 @@
-/* The callback's values in the program's own memory: no training is lost, no pointer is kept. */
+/* The callback's values in the program's own memory: no training is lost, no pointer is kept. A
+ * callback that calls the library. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -116,6 +117,46 @@ FED_TEST_WITH(a_store_that_is_memory_needs_none, giver *g) {
     fed_device_restart(&g->device);
     assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(g->given, 0);
+}
+
+static void assert_library_refuses(giver *g) {
+    fedclient_event event = {.round = 77};
+    fed_error err = {0};
+    g->given++;
+    assert_fed_status(fedclient_step(g->device.client, &event, &err), FED_ESTATE);
+    assert_fed_says(err, "fedclient_step was called within a callback of the same client");
+    assert_int_equal(event.round, 77);
+    assert_fed_status(fedclient_enrol(g->device.client, "good-token", &err), FED_ESTATE);
+    assert_fed_says(err, "fedclient_enrol was called within a callback of the same client");
+}
+
+static fed_status step_in_train(void *user, fedclient_round *round, fed_error *err) {
+    giver *g = user;
+    assert_library_refuses(g);
+    return g->train(user, round, err);
+}
+
+static fed_status step_in_may_train(void *user, fed_error *err) {
+    (void)err;
+    assert_library_refuses(user);
+    return FED_OK;
+}
+
+static void *step_in_room(void *user, size_t len) {
+    assert_library_refuses(user);
+    return give(user, len);
+}
+
+FED_TEST_WITH(a_callback_cannot_begin_another_step, giver *g) {
+    g->device.options.train = step_in_train;
+    g->device.options.may_train = step_in_may_train;
+    g->device.options.room = step_in_room;
+    fed_device_restart(&g->device);
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(g->device.calls, 1);
+    assert_true(g->given >= 4);
+    fed_device_check(&g->device, 0);
+    fed_device_finish(&g->device, 4);
 }
 
 int main(void) {

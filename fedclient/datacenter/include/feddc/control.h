@@ -54,6 +54,11 @@ FED_API_BEGIN
  * that secret. A program that connects without the worker group's secret only gets a nonce.
  */
 
+/** The bytes of the longest settings, with their terminating NUL. Settings are a text of lines
+ * "name=value", each ended by '\n'. All members of a worker group must have the same. A name that
+ * is missing has the value "". */
+enum { FEDDC_SETTINGS = 1600 };
+
 /** The phase that a worker's main thread is in. */
 typedef enum feddc_phase {
     FEDDC_STARTING = 0, /* reads data, makes the model, opens links */
@@ -102,10 +107,16 @@ typedef struct feddc_detector_options {
     const char *address;   /* "host:port" to listen on; port 0: a free one */
     const uint8_t *secret; /* the worker group's secret, FEDDC_SECRET bytes */
     uint32_t size;         /* members that the worker group begins with */
-    uint32_t min;     /* least members to go on with; 0: size, so the first loss ends the group */
-    uint32_t join_ms; /* after this time, begin also with fewer, but at least `min`; 0: 60 s */
+    uint32_t min; /* least members to go on with; 0: size, so the first loss ends the group */
+    /* After this time, begin also with fewer, but at least `min`; 0: 60 s. A worker group that has
+     * refused a member does not begin with fewer: it ends */
+    uint32_t join_ms;
+    const char *settings; /* members with others are refused; NULL: the first member's are taken */
     /* Called for each verdict in the failure detector's thread; must return soon. NULL: none */
     void (*verdict)(void *user, const feddc_verdict *verdict);
+    /* As verdict, when a member was refused because of its settings. text is a sentence that names
+     * the member and the setting. NULL: none */
+    void (*refused)(void *user, const char *text);
     void *user;
 } feddc_detector_options;
 
@@ -151,6 +162,7 @@ typedef struct feddc_member_look {
     uint32_t bucket, waits_for; /* as in feddc_exchange_state; waits_for is a worker's number */
     float compute_s, step_s;    /* mean of the last steps; 0: not known yet */
     uint32_t silent_ms;         /* time since its last heartbeat */
+    bool meets;                 /* it waits for the next generation to begin */
 } feddc_member_look;
 
 /** Fill in one member's state. false: there is no such worker. Callable from any thread. */
@@ -175,6 +187,7 @@ typedef struct feddc_watch_options {
     /* The rank that this member requests; with link mpi, its rank in MPI. Members with a request
      * come first, the others in order of arrival. UINT32_MAX: no request */
     uint32_t rank;
+    const char *settings;    /* what decides how this member trains; NULL or "": not told */
     bool listens;            /* for link tcp: open a listener for each generation */
     const char *computes_on; /* shown to people: "cuda:0 NVIDIA H100"; NULL or "": the processor */
     /* With `listens`: this machine's numeric address for the others. NULL: the local address of the

@@ -335,6 +335,57 @@ FED_TEST(a_late_one_is_told_that_the_worker_group_has_begun) {
     feddc_detector_close(detector);
 }
 
+typedef struct refusal {
+    char text[400];
+    atomic_bool told;
+} refusal;
+
+static void keep(void *user, const char *text) {
+    refusal *r = user;
+    snprintf(r->text, sizeof r->text, "%s", text);
+    atomic_store(&r->told, true);
+}
+
+FED_TEST(one_with_other_settings_is_refused_on_both_sides) {
+    fed_error err = {0};
+    uint8_t secret[FEDDC_SECRET] = {1};
+    char longest[FEDDC_SETTINGS + 1];
+    refusal refused = {.text = ""};
+    feddc_detector_options options = {.address = "127.0.0.1:0",
+                                      .secret = secret,
+                                      .size = 1,
+                                      .settings = "batch=8\n",
+                                      .refused = keep,
+                                      .user = &refused};
+    feddc_detector *detector = NULL;
+    assert_fed_ok_err(feddc_detector_open(&options, &detector, &err));
+    feddc_watch_options mine = {.address = feddc_detector_address(detector),
+                                .secret = secret,
+                                .rank = UINT32_MAX,
+                                .settings = "batch=9\n"};
+    feddc_watch *watch = NULL;
+    const feddc_worker_group *group = NULL;
+    assert_fed_ok_err(feddc_watch_open(&mine, &watch, &err));
+    assert_fed_status(feddc_watch_next(watch, 0, NULL, &group, &err), FED_ESTATE);
+    assert_fed_says(err, "its batch is \"9\", and the worker group's is \"8\"");
+    feddc_watch_close(watch, err.text);
+    for (int k = 0; k < 12000 && !atomic_load(&refused.told); k++) {
+        fed_sleep_ms(10);
+    }
+    assert_non_null(strstr(refused.text, "was refused: its batch is \"9\""));
+    mine.settings = "batch=8\n"; /* the place is still free */
+    assert_fed_ok_err(feddc_watch_open(&mine, &watch, &err));
+    assert_fed_ok_err(feddc_watch_next(watch, 0, NULL, &group, &err));
+    feddc_watch_close(watch, NULL);
+    assert_int_equal(feddc_detector_wait(detector, 120000), FEDDC_DONE);
+    feddc_detector_close(detector);
+    memset(longest, 's', FEDDC_SETTINGS);
+    longest[FEDDC_SETTINGS] = '\0';
+    mine.settings = options.settings = longest;
+    assert_fed_status(feddc_watch_open(&mine, &watch, &err), FED_EINVAL);
+    assert_fed_status(feddc_detector_open(&options, &detector, &err), FED_EINVAL);
+}
+
 FED_TEST(an_address_that_is_none_is_refused) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};

@@ -61,6 +61,55 @@ FED_TEST(who_cannot_join_is_told_why) {
     assert_int_equal(group.verdicts, 0);
 }
 
+static fed_status join(const char *settings, uint32_t *slot, fed_error *err) {
+    feddc_join join = {.requested = FEDDC_NOBODY, .pid = 5, .host = "h"};
+    snprintf(join.settings, sizeof join.settings, "%s", settings);
+    return feddc_membership_join(&group, &join, 0, slot, err);
+}
+
+FED_TEST(the_first_member_decides_which_settings_the_others_need) {
+    fed_error err = {0};
+    uint32_t slot = 0;
+    assert_fed_ok_err(feddc_membership_init(&group, 3, 0, 0, 0, &err));
+    assert_fed_ok_err(join("batch=8\n", &slot, &err));
+    assert_fed_status(join("batch=9\n", &slot, &err), FED_ESTATE);
+    assert_fed_says(err, "its batch is \"9\", and the worker group's is \"8\"");
+    assert_fed_ok_err(join("batch=8\n", &slot, &err));
+    feddc_membership_gone(&group, 0, 0); /* another member with these settings is there */
+    assert_fed_status(join("batch=9\n", &slot, &err), FED_ESTATE);
+    assert_int_equal(group.refusals, 2);
+    assert_non_null(strstr(group.refused, "a worker (host h, pid 5) was refused: its batch"));
+    feddc_membership_gone(&group, 1, 0); /* nobody is there */
+    assert_fed_ok_err(join("batch=9\n", &slot, &err));
+}
+
+FED_TEST(expected_settings_hold_for_the_first_member_too) {
+    fed_error err = {0};
+    uint32_t slot = 0;
+    assert_fed_ok_err(feddc_membership_init(&group, 2, 0, 0, 0, &err));
+    feddc_membership_expect(&group, "batch=8\n");
+    assert_fed_status(join("batch=9\n", &slot, &err), FED_ESTATE);
+    assert_fed_status(join("", &slot, &err), FED_ESTATE);
+    assert_fed_says(err, "the same release");
+    assert_fed_ok_err(join("batch=8\n", &slot, &err));
+}
+
+FED_TEST(who_has_refused_a_member_does_not_begin_with_fewer) {
+    fed_error err = {0};
+    uint32_t slot = 0;
+    membership_case_join(&group, 3, 1, 0);
+    feddc_membership_gone(&group, 1, 0);
+    assert_fed_status(join("batch=9\n", &slot, &err), FED_ESTATE);
+    feddc_membership_meet(&group, 2, 0, "", "", 0);
+    feddc_membership_meet(&group, 0, 0, "", "", 0);
+    int64_t now = 0;
+    membership_case_pass(&group, 1, &now, 9950);
+    assert_int_equal(group.state, FEDDC_MEETING);
+    membership_case_pass(&group, 1, &now, 10050);
+    assert_int_equal(group.state, FEDDC_ENDED);
+    assert_non_null(strstr(group.why, "2 of 3 workers came within 10.0 s, and a worker (host h"));
+}
+
 FED_TEST(a_size_that_no_worker_group_has_is_refused) {
     feddc_membership membership;
     fed_error err = {0};

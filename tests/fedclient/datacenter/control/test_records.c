@@ -70,6 +70,22 @@ FED_TEST(what_a_member_computes_on_may_be_missing) {
     assert_string_equal(back.join.computes_on, "");
 }
 
+FED_TEST(the_longest_join_fits_in_a_record) {
+    feddc_record join = {.kind = FEDDC_RECORD_JOIN, .join = {.host = "b"}}, back;
+    uint8_t bytes[FEDDC_RECORD_UP];
+    memset(join.join.settings, 's', sizeof join.join.settings - 1);
+    assert_fed_ok(read_bytes(bytes, bytes_of(&join, bytes), &back));
+    assert_string_equal(back.join.settings, join.join.settings);
+    assert_string_equal(back.join.computes_on, "");
+    memset(join.join.host, 'h', sizeof join.join.host - 1);
+    memset(join.join.computes_on, 'c', sizeof join.join.computes_on - 1);
+    const size_t len = bytes_of(&join, bytes);
+    assert_fed_ok(read_bytes(bytes, len, &back));
+    assert_string_equal(back.join.computes_on, join.join.computes_on);
+    assert_string_equal(back.join.settings, join.join.settings);
+    assert_fed_status(read_bytes(bytes, len - 1, &back), FED_EFORMAT);
+}
+
 FED_TEST(what_is_cut_or_longer_is_refused) {
     for (size_t k = 0; k < KINDS; k++) {
         uint8_t bytes[FEDDC_RECORD_UP + 1] = {0};

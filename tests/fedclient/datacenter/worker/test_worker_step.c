@@ -421,6 +421,40 @@ FED_TEST(a_checkpoint_of_something_else_is_refused) {
     remove_files(path);
 }
 
+/* All ranks learn which word differs. Workers without a failure detector have this check only. */
+FED_TEST(ranks_with_different_options_are_told_which) {
+    static const worker_case like = {.data = &data,
+                                     .model = dense,
+                                     .sync = "bitsgd",
+                                     .codec = "int8",
+                                     .optimizer = "sgd:lr=0.1",
+                                     .workers = 3,
+                                     .batch = BATCH,
+                                     .run = {2}};
+    worker_case other[] = {like, like, like, like, like, like};
+    static const char *const words[] = {"model",     "rule",  "optimizer",
+                                        "optimizer", "batch", "local learning rate"};
+    other[0].model = "input 784 | dense 24 | tanh | dense 10";
+    other[1].sync = "local:n=2";
+    other[2].optimizer = "sgd:lr=0.2";
+    other[3].optimizer = "sgd:lr=0.1,decay=0.01";
+    other[4].batch = BATCH / 2;
+    other[5].local_rate = 0.3;
+    for (size_t k = 0; k < sizeof other / sizeof other[0]; k++) {
+        worker_case c = like;
+        worker_member members[WORKER_CASE_RANKS];
+        char says[80];
+        snprintf(says, sizeof says, "rank 2 has another %s than rank 0", words[k]);
+        c.last = &other[k];
+        worker_case_run(&c, members);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_fed_status(members[r].status, FED_ESTATE);
+            assert_fed_says(members[r].err, says);
+        }
+        worker_case_free(members);
+    }
+}
+
 FED_TEST(an_unfit_optimizer_is_refused) {
     static const char *const wrong[][2] = {{"sgd+clip:norm=1", "clip"},
                                            {"sgd+stall:window=10", "stall"},
