@@ -244,6 +244,8 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_at_stop);
+    /* A coordinator that moves keeps its name: each new connection asks for the name's address. */
+    curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, line);
     curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L); /* count_sent gets the output */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, count_sent);
