@@ -8,6 +8,7 @@
 #   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
 #   deploy/setup.sh --gpu    the same, and OpenCL: headers, a device made of the processor, and a checker of kernels
 #   deploy/setup.sh --postgres  the same, and a PostgreSQL server for tests of that store; Debian starts one when it is installed
+#   deploy/setup.sh --proxies  the same, and HAProxy and nginx for the tests of proxies; Debian starts both when they are installed
 #   deploy/setup.sh --java   the same, and a JDK for the Java binding
 #   deploy/setup.sh --python the same, and build/python-venv from PyPI: what tests of the Python package use where it is there
 #   deploy/setup.sh --image  the same, and what reads and runs the container image in its test
@@ -45,6 +46,8 @@ elif [ "${1:-}" = --gpu ]; then
     packages+=(opencl-c-headers ocl-icd-libopencl1 pocl-opencl-icd oclgrind)
 elif [ "${1:-}" = --postgres ]; then
     packages+=(postgresql)
+elif [ "${1:-}" = --proxies ]; then
+    packages+=(haproxy nginx-light libnginx-mod-stream)
 elif [ "${1:-}" = --java ]; then
     packages+=(default-jdk-headless zip)
 elif [ "${1:-}" = --image ]; then

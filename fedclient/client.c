@@ -273,6 +273,7 @@ static fed_status step_failed(fedclient *client, fed_status status, fedclient_ev
         return status;
     }
     client->failures++;
+    client->silences += status == FED_ETIMEOUT;
     suspect_port(client, status);
     event->outcome = FEDCLIENT_RETRY;
     event->wait_ms = wait_after_failure(client);
@@ -351,7 +352,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     if (status != FED_OK) {
         status = step_failed(client, status, event, &why);
     } else if (event->outcome != FEDCLIENT_REFUSED && event->outcome != FEDCLIENT_DECLINED) {
-        client->failures = 0;
+        client->failures = client->silences = 0;
     }
     pace(event);
     if (err != NULL && why.status != FED_OK) {

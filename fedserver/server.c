@@ -288,8 +288,18 @@ void fedserver_let_go(fedserver *server) {
     }
 }
 
+/* Does another program hold the database, so that the process of the rounds can only wait? */
+static bool waits_for_database(const fedserver *server) {
+    return server->setup.part == FEDSERVER_ROUNDS && fedserver_is_held(&server->held);
+}
+
+/* Can this process only read its store, for the page and the health check? */
+static bool shows_only(const fedserver *server) {
+    return server->serving && waits_for_database(server);
+}
+
 static bool acts(const fedserver *server) {
-    return server->serving && !server->parted;
+    return server->serving && !server->parted && !waits_for_database(server);
 }
 
 /* Mark the server as broken if status is an error: the rounds in memory may then differ from the
@@ -304,9 +314,13 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
         return fed_fail(err, FED_ESTATE,
                         "the coordinator has failed before: close it and open it again");
     }
+    if (server->setup.part == FEDSERVER_ROUNDS && !shares(server)) {
+        FED_TRY(note(server, fedserver_held_reserve(&server->held, server->store, server->db,
+                                                    server->log, err)));
+    }
     if (shares(server) && !server->parted) {
         FED_TRY(note(server, server->serving ? go_on_leading(server, err) : follow(server, err)));
-    } else if (!shares(server) && !server->serving) {
+    } else if (!shares(server) && !server->serving && !waits_for_database(server)) {
         FED_TRY(note(server, start_serving(server, err)));
     }
     fedserver_batch_log_begin(&server->batch_log);
@@ -326,6 +340,16 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     return note(server, fedserver_queue_follow(&server->rounds, err));
 }
 
+/* A front can't write, because another program holds the database. The front has nothing in memory
+ * that is untrue now, and the first write of a batch failed: so answer the others. */
+static fed_status answer_held(fedserver *server, const fed_error *why,
+                              fedserver_response *response) {
+    fedserver_held_note(&server->held, server->log, why);
+    server->store->rollback(server->db);
+    *response = (fedserver_response){.status = 503, .retry_after_s = 1};
+    return FED_OK;
+}
+
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
     assert(!server->broken);
@@ -338,12 +362,16 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
         FED_TRY(note(server, fedserver_rounds_advance(&server->rounds, now_ms, err)));
     }
     *response = (fedserver_response){.status = 200};
-    fed_status status = server->routing->answer(server, request, now_ms, response, err);
+    fed_error why = {0};
+    fed_status status = server->routing->answer(server, request, now_ms, response, &why);
     if (status != FED_OK) {
         fedserver_blob_free(response->body);
         *response = (fedserver_response){0};
     }
-    return note(server, status);
+    if (status == FED_EBUSY && server->setup.part == FEDSERVER_GATE) {
+        return answer_held(server, &why, response);
+    }
+    return status == FED_OK ? FED_OK : note(server, fed_fail(err, status, "%s", why.text));
 }
 
 /* The front has already checked who asks. */
@@ -379,7 +407,9 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     assert(!server->broken);
     if (!acts(server)) {
         *next_ms = now_ms + LEAD_LOOK_MS;
-        return FED_OK;
+        return shows_only(server) ? note(server, fedserver_relay_serve(server->relay, answer_front,
+                                                                       server, now_ms, err))
+                                  : FED_OK;
     }
     if (server->setup.part == FEDSERVER_GATE) {
         *next_ms = now_ms + TICK_MS;
@@ -407,10 +437,17 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert(!server->broken);
     if (!acts(server)) {
         fedserver_batch_log_end(&server->batch_log, true);
+        if (shows_only(server)) {
+            fedserver_relay_send(server->relay);
+        }
         return FED_OK;
     }
+    const bool wrote = server->store->writing(server->db);
     FED_TRY(note(server, server->store->commit(server->db, err)));
     fedserver_batch_log_end(&server->batch_log, true);
+    if (wrote) {
+        fedserver_held_end(&server->held, server->log);
+    }
     fedserver_rounds_committed(&server->rounds);
     fedserver_relay_send(server->relay);
     return FED_OK;

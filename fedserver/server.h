@@ -10,6 +10,7 @@
 #include "fed/log.h"
 #include "fedserver/batch_log.h"
 #include "fedserver/fedserver.h"
+#include "fedserver/held.h"
 #include "fedserver/identity/enrolment.h"
 #include "fedserver/reopening.h"
 #include "fedserver/rounds/rounds.h"
@@ -57,6 +58,7 @@ struct fedserver {
     bool serving; /* this process holds the lock, and has filled `rounds` */
     /* this coordinator does not lead: it has no rounds, and handles no request */
     bool following;
+    fedserver_held held;  /* whether another program holds the database */
     bool parted;          /* this process has given up leadership, and is about to end */
     fedserver_lead lead;  /* who leads; only set if the setup has an address */
     int64_t lead_ms;      /* when the store was last asked who leads, by the monotonic clock */

@@ -5,6 +5,12 @@
 
 #include "fedclient/net/requests.h"
 
+/* A coordinator that hangs is silent on connections that stay open. So a device that knows several
+ * addresses gives each SILENT_MS without a byte, and a check-in is held for HELD_MS at most. Each
+ * time that all addresses were silent doubles SILENT_MS, up to the transport's own patience: the
+ * network may be slow. */
+enum { SILENT_MS = 5000, HELD_MS = 3000, DOUBLINGS = 4 };
+
 /** The k-th address of a list with commas between them, without a '/' at its end. NULL: the list is
  * shorter. */
 static const char *address_at(const char *list, unsigned k, size_t *len) {
@@ -79,4 +85,14 @@ void fedclient_addresses_next(fedclient *client) {
         fed_logf(client->options.log, FED_LOG_INFO,
                  "the next try is at the coordinator's address %s", client->front);
     }
+}
+
+uint32_t fedclient_addresses_hold(const fedclient *client) {
+    const uint32_t hold_ms = client->options.hold_ms;
+    return client->addresses > 1 && hold_ms > HELD_MS ? HELD_MS : hold_ms;
+}
+
+uint32_t fedclient_addresses_patience(const fedclient *client) {
+    const unsigned all = client->silences / client->addresses; /* so often all were silent */
+    return client->addresses > 1 ? SILENT_MS << (all < DOUBLINGS ? all : DOUBLINGS) : 0;
 }

@@ -158,6 +158,9 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
              call->query != NULL ? call->query : "");
     const bool named = call->introduces && call->bearer != NULL && client->name[0] != '\0';
     const bool says = call->kind == FED_REQUEST_CHECKIN && client->computes_on[0] != '\0';
+    /* an enrolment is no step, so its silences are not counted, and its patience could not grow */
+    const uint32_t patience_ms =
+        call->kind != FED_REQUEST_ENROL ? fedclient_addresses_patience(client) : 0;
     const fedclient_request request = {.kind = call->kind,
                                        .method = call->kind == FED_REQUEST_MODEL ? "GET" : "POST",
                                        .url = url,
@@ -167,6 +170,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                                        .retry_after_s = &answer->retry_after_s,
                                        .answer_limit = call->answer_limit,
                                        .hold_ms = call->hold_ms,
+                                       .patience_ms = patience_ms,
                                        .device_name = named ? client->name : NULL,
                                        .software =
                                            call->introduces ? client->options.software : NULL,

@@ -55,6 +55,13 @@ void fedclient_addresses_spread(fedclient *client);
 
 void fedclient_addresses_next(fedclient *client);
 
+/** How long the coordinator may hold a check-in's answer: options.hold_ms, or less if the device
+ * knows several addresses. */
+uint32_t fedclient_addresses_hold(const fedclient *client);
+
+/** A request's patience_ms; 0: the transport's own. */
+uint32_t fedclient_addresses_patience(const fedclient *client);
+
 /** Set the port for devices' requests, which is the same at each address. */
 void fedclient_addresses_port(fedclient *client, uint16_t port);
 

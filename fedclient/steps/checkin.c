@@ -17,7 +17,7 @@ static uint32_t capabilities(const fedclient *client) {
 static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *err) {
     fed_checkin checkin = {.protocol = client->protocol,
                            .role = client->options.role,
-                           .hold_ms = client->options.hold_ms,
+                           .hold_ms = fedclient_addresses_hold(client),
                            .capabilities = capabilities(client),
                            .samples = client->slot->residual.samples,
                            .slots = (uint8_t)client->options.slots};

@@ -14,4 +14,11 @@ typedef struct fedclient_transport_kind {
                        fed_error *err);
 } fedclient_transport_kind;
 
+/** The longest time without a byte that this request waits for. */
+static inline uint32_t fedclient_request_patience(const fedclient_transport_options *options,
+                                                  const fedclient_request *request) {
+    const uint32_t asked_ms = request->patience_ms;
+    return asked_ms != 0 && asked_ms < options->patience_ms ? asked_ms : options->patience_ms;
+}
+
 #endif

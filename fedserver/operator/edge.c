@@ -345,11 +345,19 @@ static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     return status;
 }
 
+/* Reserve the database for the writes of a turn. *held: another program holds it, so this turn does
+ * nothing. */
+static fed_status reserve(const fedserver_edge *edge, bool *held, fed_error *err) {
+    fedserver *server = edge->server;
+    FED_TRY(fedserver_held_reserve(&server->held, server->store, server->db, server->log, err));
+    *held = fedserver_is_held(&server->held);
+    return FED_OK;
+}
+
 static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
                             fedserver_edge_change *change, fed_error *err) {
     fedserver_task task;
     bool found = false;
-    *change = (fedserver_edge_change){.ready = false};
     FED_TRY(find_task(edge, offer->task->id, &task, &found, err));
     if (!found || !same_settings(&task.wire, offer->task)) {
         return begin_anew(edge, offer, now_ms, err);
@@ -366,7 +374,14 @@ static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *of
 
 fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer *offer,
                                int64_t now_ms, fedserver_edge_change *change, fed_error *err) {
-    return give_up(edge, take_turn(edge, offer, now_ms, change, err));
+    bool held = false;
+    *change = (fedserver_edge_change){.ready = false};
+    fed_status status = reserve(edge, &held, err);
+    if (status == FED_OK && !held) {
+        status = take_turn(edge, offer, now_ms, change, err);
+        status = fedserver_finish(edge->server, status, err);
+    }
+    return give_up(edge, status);
 }
 
 /* Has the task's model `size` values? After a restore from a backup, upstream may give an old
@@ -386,7 +401,6 @@ static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const fl
                          size_t size, int64_t now_ms, bool *done, fed_error *err) {
     fedserver_task task;
     bool found = false;
-    *done = false;
     FED_TRY(find_task(edge, upstream, &task, &found, err));
     if (!found) {
         *done = true;
@@ -409,7 +423,14 @@ static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const fl
 
 fed_status fedserver_edge_finish(fedserver_edge *edge, uint64_t upstream, const float *values,
                                  size_t size, int64_t now_ms, bool *done, fed_error *err) {
-    return give_up(edge, finish(edge, upstream, values, size, now_ms, done, err));
+    bool held = false;
+    *done = false;
+    fed_status status = reserve(edge, &held, err);
+    if (status == FED_OK && !held) {
+        status = finish(edge, upstream, values, size, now_ms, done, err);
+        status = fedserver_finish(edge->server, status, err);
+    }
+    return give_up(edge, status);
 }
 
 void fedserver_edge_failures(fedserver_edge *edge, uint32_t failures) {

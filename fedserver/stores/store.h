@@ -290,6 +290,11 @@ typedef struct fedserver_store {
      * transaction is durable. */
     fed_status (*commit)(void *db, fed_error *err) FED_CHECKED;
     void (*rollback)(void *db);
+    /** Begin a transaction before its first write, so that this write can't fail with FED_EBUSY.
+     * Other handles can't write until the commit or the rollback. FED_EBUSY: another handle has
+     * been writing for wait_ms; nothing has changed. Optional: a store whose handles wait for each
+     * other without a limit has no such function. */
+    fed_status (*reserve)(void *db, unsigned wait_ms, fed_error *err) FED_CHECKED;
     /** Has this handle written anything since its last commit, or tried to? */
     bool (*writing)(const void *db);
     /** Has another handle committed since the last call? True at the first call. A handle with the

@@ -22,7 +22,7 @@ typedef struct world {
     fedclient_transport transport;
     fed_writer answer;
     int status;
-    uint32_t hold_ms;
+    uint32_t hold_ms, patience_ms;
     int64_t stop_at_ms; /* 0: never */
     size_t limit;
     fed_error err;
@@ -107,7 +107,8 @@ static fed_status ask(world *w, const char *url, const fedclient_body *body,
                                        .body = body,
                                        .range = range,
                                        .answer_limit = w->limit,
-                                       .hold_ms = w->hold_ms};
+                                       .hold_ms = w->hold_ms,
+                                       .patience_ms = w->patience_ms};
     w->answer.len = 0;
     w->status = 0;
     w->err = (fed_error){0};
@@ -534,6 +535,31 @@ static void silence_is_not_waited_out(void **state) {
     }
 }
 
+/* Bytes that were sent just before do not prolong the wait: the server answers too late. */
+static void silence_after_a_body_is_not_waited_out(void **state) {
+    world *w = *state;
+    open_transport(w, PATIENCE_MS);
+    play(w, SCRIPT(HEAR, WAIT(4500), OK_HELLO));
+    assert_fails(w, post(w, 1000, true), FED_ETIMEOUT, "no byte moved");
+}
+
+static void a_request_may_be_less_patient_than_its_transport(void **state) {
+    enum { LONG_MS = 3600 * 1000 };
+    world *w = *state;
+    open_transport(w, LONG_MS);
+    w->patience_ms = PATIENCE_MS;
+    play(w, SCRIPT(HEAR, WAIT(20000)));
+    assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
+    fed_tls_close(&w->server);
+    fed_tls_open(&w->server, &(fed_tls_options){.who = &w->who, .mute = true});
+    assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
+    fed_tls_close(&w->server);
+    open_transport(w, PATIENCE_MS);
+    w->patience_ms = LONG_MS;
+    play(w, SCRIPT(HEAR, WAIT(20000)));
+    assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
+}
+
 static void silence_in_the_handshake_is_not_waited_out(void **state) {
     world *w = *state;
     open_transport(w, PATIENCE_MS);
@@ -551,7 +577,7 @@ static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     assert_true(status == FED_ETIMEOUT || status == FED_ENET);
 }
 
-/* The answer takes longer than the time limit for silence, but no byte of it does. */
+/* The whole answer takes longer than the time limit for silence, but no single byte does. */
 static void a_slow_answer_is_awaited(void **state) {
     world *w = *state;
     open_transport(w, 2 * PATIENCE_MS);
@@ -698,6 +724,8 @@ int main(void) {
         test(a_certificate_that_is_refused_is_said_after_a_few_times),
         test(a_key_and_a_certificate_that_do_not_fit_are_refused),
         test(silence_is_not_waited_out),
+        test(silence_after_a_body_is_not_waited_out),
+        test(a_request_may_be_less_patient_than_its_transport),
         test(silence_in_the_handshake_is_not_waited_out),
         test(a_body_that_is_not_taken_is_not_waited_out),
         test(a_slow_answer_is_awaited),

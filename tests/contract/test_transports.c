@@ -1,11 +1,34 @@
 /* Contract of every transport with a real coordinator on loopback. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdatomic.h>
+
 #include "fed_coordinator.h"
 #include "fed_operator.h"
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
 
 static const char *kind;
+
+/* How often a transport has asked for the address of MOVES. That name moves once: nobody listens at
+ * its first address. */
+#define MOVES "moves.test"
+static atomic_uint lookups;
+
+/* The transports call this function in place of the system's. The names of its parameters in libc
+ * are reserved. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+int getaddrinfo(const char *restrict host, const char *restrict service,
+                const struct addrinfo *restrict hints, struct addrinfo **restrict found) {
+    typedef int lookup(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    lookup *real = (lookup *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
+    if (host != NULL && strcmp(host, MOVES) == 0) {
+        host = atomic_fetch_add(&lookups, 1) == 0 ? "127.0.0.2" : "127.0.0.1";
+    }
+    return real(host, service, hints, found);
+}
 
 typedef struct world {
     char directory[256];
@@ -163,6 +186,20 @@ static void nobody_there_is_a_network_failure(void **state) {
     world *w = *state;
     assert_fed_status(send_to(w, 1, "GET", "/", NULL), FED_ENET);
     assert_non_null(strstr(w->err.text, "https://127.0.0.1:1/"));
+}
+
+static void a_name_that_moves_is_found_at_the_next_connection(void **state) {
+    world *w = *state;
+    char url[64];
+    snprintf(url, sizeof url, "https://" MOVES ":%u/v1/status", w->home.front);
+    const fedclient_request request = {.method = "GET", .url = url, .answer_limit = 1000};
+    atomic_store(&lookups, 0);
+    assert_fed_status(
+        w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err), FED_ENET);
+    assert_int_equal(atomic_load(&lookups), 1);
+    /* The certificate is for another name, so the coordinator is there. */
+    assert_fed_status(
+        w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err), FED_EAUTH);
 }
 
 static void a_coordinator_of_another_ca_is_not_trusted(void **state) {
@@ -409,6 +446,7 @@ int main(void) {
         test(no_byte_is_sent_that_says_nothing),
         test(a_coordinator_that_comes_back_is_reached_without_an_error),
         test(nobody_there_is_a_network_failure),
+        test(a_name_that_moves_is_found_at_the_next_connection),
         test(a_coordinator_of_another_ca_is_not_trusted),
         test(a_name_that_is_not_in_the_certificate_is_not_trusted),
         test(a_ca_that_is_none_is_refused),

@@ -35,6 +35,7 @@ typedef struct chaos_run {
     char ca[4096];
     uint32_t piece_bytes; /* piece size of the devices' client; 0: its default */
     const char *servers;  /* addresses that devices use, without proxy; NULL: those of the board */
+    uint32_t patience_ms; /* of the devices' transports; 0: the default */
     unsigned slots;       /* slots per device; with more than 1 it takes part in all tasks */
     int far;              /* descriptor of the far network namespace; -1: none */
 } chaos_run;

@@ -118,11 +118,14 @@ static fed_status read_saved(void *user, void *dst, size_t cap, size_t *len) {
 
 /** Send an update once more. The coordinator must not count it again, which the final check would
  * notice. An acknowledged update that is still the device's last one must be acknowledged again. */
-static void send_again(bad_line *l, const saved *s, bool was_counted) {
+static void send_again(bad_line *l, const saved *s, uint32_t patience_ms, bool was_counted) {
     cursor c = {.s = s};
     const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
-    const fedclient_request request = {
-        .method = "POST", .url = s->url, .body = &body, .answer_limit = 4096};
+    const fedclient_request request = {.method = "POST",
+                                       .url = s->url,
+                                       .body = &body,
+                                       .answer_limit = 4096,
+                                       .patience_ms = patience_ms};
     fed_error err = {0};
     fed_writer answer;
     int status = 0;
@@ -227,7 +230,7 @@ static fed_status send_body(bad_line *l, const fedclient_request *request, const
     }
     if (lucky(l, 15)) {
         l->run->board->repeated++;
-        send_again(l, s, *status == 200);
+        send_again(l, s, request->patience_ms, *status == 200);
     }
     save(l, s->url, s->body, s->len);
     if (lucky(l, 5)) {
@@ -244,7 +247,8 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     detour(l, request->url, s.url, sizeof s.url);
     if (l->kept > 0 && lucky(l, 10)) {
         l->run->board->stale++;
-        send_again(l, &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)], false);
+        const unsigned kept = l->kept < STALE ? l->kept : STALE;
+        send_again(l, &l->stale[fed_rng_below(&l->dice, kept)], request->patience_ms, false);
     }
     if (request->body == NULL) {
         fedclient_request copy = *request;
@@ -332,8 +336,8 @@ static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, c
     snprintf(server, sizeof server, "https://%s:%u", l->far ? CHAOS_NEAR : "127.0.0.1",
              (unsigned)run->board->front);
     FED_TRY(fedclient_platform_posix_open(directory, &platform, err));
-    FED_TRY(fedclient_transport_open(NULL, &(fedclient_transport_options){.ca_pem = run->ca},
-                                     &l->inner, err));
+    const fedclient_transport_options line = {.ca_pem = run->ca, .patience_ms = run->patience_ms};
+    FED_TRY(fedclient_transport_open(NULL, &line, &l->inner, err));
     fedclient_transport transport = {.user = l,
                                      .send = line_send,
                                      .identify = line_identify,

@@ -110,7 +110,7 @@ static void become_member(const fed_cluster *c, unsigned k, const char *out) {
     }
     execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", m->directory, "--bind", m->bind,
           "--front-port", front, "--devices-port", devices, "--cluster", link, "--requests",
-          requests, (char *)NULL);
+          requests, c->proxy != NULL ? "--proxy-protocol" : NULL, c->proxy, (char *)NULL);
     _exit(127);
 }
 

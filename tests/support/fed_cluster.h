@@ -28,7 +28,8 @@ typedef struct fed_cluster {
     uint16_t front, devices;
     char servers[400]; /* the addresses of all fronts, for fedclient_options.server */
     char *ca;
-    long requests; /* value of `fedserver run --requests`; 0: its default */
+    long requests;     /* value of `fedserver run --requests`; 0: its default */
+    const char *proxy; /* value of `fedserver run --proxy-protocol`; NULL: without */
 } fed_cluster;
 
 /** Make the coordinators' directories, with the same keys and the file `store`, and start none.

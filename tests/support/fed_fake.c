@@ -367,6 +367,8 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
     case FED_FAKE_MIDWAY:
         return fed_fail(err, FED_ENET,
                         "the fake coordinator's connection broke (planned by the test)");
+    case FED_FAKE_SILENT:
+        return fed_fail(err, FED_ETIMEOUT, "no byte moved (planned by the test)");
     case FED_FAKE_UNTRUSTED:
         return fed_fail(err, FED_EAUTH, "the fake's certificate can't be trusted");
     case FED_FAKE_STATUS:
@@ -400,6 +402,10 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     snprintf(fake->last_url, sizeof fake->last_url, "%s", request->url);
     if (request->device_name != NULL) {
         snprintf(fake->last_name, sizeof fake->last_name, "%s", request->device_name);
+    }
+    if (request->kind == FED_REQUEST_CHECKIN) {
+        fake->last_hold_ms = request->hold_ms;
+        fake->last_patience_ms = request->patience_ms;
     }
     if (request->kind == FED_REQUEST_CHECKIN || request->computes_on != NULL) {
         snprintf(fake->last_computes_on, sizeof fake->last_computes_on, "%s",

@@ -16,6 +16,7 @@
 typedef enum fed_fake_fault {
     FED_FAKE_UNREACHABLE, /* the request does not arrive: FED_ENET */
     FED_FAKE_LOST_ANSWER, /* the request is done, but the answer does not arrive: FED_ENET */
+    FED_FAKE_SILENT,      /* the request is done, but no byte of the answer moves: FED_ETIMEOUT */
     FED_FAKE_UNTRUSTED,   /* TLS does not trust the fake's certificate: FED_EAUTH */
     FED_FAKE_STATUS,      /* the request is not done; the answer is plan.status */
     FED_FAKE_GARBAGE,     /* the answer is 200 with meaningless bytes */
@@ -84,6 +85,7 @@ typedef struct fed_fake {
     uint8_t key[FED_SHA256_SIZE]; /* fingerprint of the enrolled key */
     int64_t enrolled_until_s;     /* end of the first certificate; 0: long after the test */
     char last_url[256];
+    uint32_t last_hold_ms, last_patience_ms; /* of the last check-in */
     char last_name[64], last_computes_on[96],
         last_software[64]; /* what the last enrolment and check-in named; "": nothing */
     fed_pem ca_key, ca_cert;

@@ -23,11 +23,18 @@ bool kill_balancer_is_there(kill_balancer which) {
     }
 }
 
-static void configure_haproxy(FILE *conf, const char *address, const unsigned ports[2],
-                              unsigned first, unsigned count) {
+/* The health check is that of deploy/conf/haproxy.cfg: it moves the devices of a coordinator that
+ * hangs. */
+static void configure_haproxy(FILE *conf, const char *directory, const char *address,
+                              const unsigned ports[2], unsigned first, unsigned count) {
     fprintf(conf,
             "defaults\n mode tcp\n timeout connect 2s\n timeout client 2m\n timeout server 2m\n"
-            " option redispatch\n retries 3\n");
+            " timeout check 300ms\n option redispatch\n retries 3\n"
+            " option httpchk GET /healthz\n http-check expect status 200\n"
+            " default-server check check-ssl check-send-proxy port %u verify required\n"
+            " default-server ca-file %s/coordinator/ca.pem\n"
+            " default-server inter 500ms fall 5 rise 2 on-marked-down shutdown-sessions\n",
+            ports[0], directory);
     for (int p = 0; p < 2; p++) {
         fprintf(conf, "listen port%u\n bind %s:%u\n balance roundrobin\n", ports[p], address,
                 ports[p]);
@@ -63,7 +70,7 @@ void kill_balancer_configure(kill_balancer which, const char *directory, const c
     FILE *conf = fopen(path, "w");
     assert_non_null(conf);
     if (which == KILL_HAPROXY) {
-        configure_haproxy(conf, address, ports, first, count);
+        configure_haproxy(conf, directory, address, ports, first, count);
     } else {
         configure_nginx(conf, directory, address, ports, first, count);
     }

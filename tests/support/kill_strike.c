@@ -10,7 +10,7 @@
 /* LIMIT_MS: how long a run may stand still. A round whose devices have lost their leases ends at
  * its deadline, 15 s, and a planted fault can cause several such rounds. */
 enum { LIMIT_MS = 120000 };
-enum { AIM_MS = 300, STANDS_MS = 3000, CUT_MS = 1500, UNSEEN_MS = 200 };
+enum { AIM_MS = 300, STANDS_MS = 3000, CUT_MS = 1500, UNSEEN_MS = 200, HANG_ROUNDS = 2 };
 
 static bool in_phase(const kill_world *w, kill_phase phase) {
     const chaos_board *board = w->run.board;
@@ -63,7 +63,7 @@ static unsigned store_line(const kill_world *w, unsigned k) {
 
 /* Let the fault happen at a statement of coordinator k. false: none came in time. */
 static bool aim(kill_world *w, unsigned k, const kill_strike *s) {
-    static const cut_deed deeds[KILL_FAULTS] = {CUT_KILLS, CUT_STOPS, CUT_BREAKS};
+    static const cut_deed deeds[KILL_FAULTS] = {CUT_KILLS, CUT_STOPS, CUT_BREAKS, CUT_STOPS};
     cut_line *line = &w->lines->line[store_line(w, k)];
     const unsigned before = line->deeds;
     line->victim = w->coordinator[k].pid;
@@ -107,6 +107,24 @@ static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
     cut_devices(w, k, CUT_OPEN);
 }
 
+/* Wait until the rounds have gone on without coordinator k, which is stopped. nginx does not move
+ * the devices of such a coordinator, so behind it the coordinator stands for a while only. */
+static void wait_without(kill_world *w, unsigned k) {
+    const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    const unsigned until = w->run.board->round + HANG_ROUNDS;
+    if (w->setup->balancer == KILL_NGINX) {
+        tend_for(w, STANDS_MS);
+        return;
+    }
+    for (unsigned left = 1; left > 0 && w->run.board->round < until && w->broken[0] == '\0';) {
+        left = kill_world_tend(w);
+        if (fed_clock_monotonic_ms() > limit_ms) {
+            kill_break(w, "D6: round %u stood still for %d s, because coordinator %u hung",
+                       w->run.board->round, LIMIT_MS / 1000, k);
+        }
+    }
+}
+
 static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
     while (w->coordinator[k].pid == 0) { /* the previous fault may have ended the coordinator */
         (void)kill_world_tend(w);
@@ -123,7 +141,11 @@ static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) 
     }
     signal_child(&w->coordinator[k], done ? 0 : SIGSTOP);
     kill_world_faulted(w);
-    tend_for(w, STANDS_MS);
+    if (s->fault == KILL_HANGS) {
+        wait_without(w, k);
+    } else {
+        tend_for(w, STANDS_MS);
+    }
     signal_child(&w->coordinator[k], SIGCONT);
 }
 

@@ -20,6 +20,9 @@ typedef enum kill_fault {
     KILL_DIES = 0, /* the victim gets SIGKILL */
     KILL_STANDS,   /* the victim gets SIGSTOP, and SIGCONT 3 s later */
     KILL_CUT_OFF,  /* the victim's connections break, or nothing passes on them */
+    /* The victim, a coordinator, gets SIGSTOP, and SIGCONT once the rounds have gone on without it.
+     * So it hangs for longer than any wait of the others. */
+    KILL_HANGS,
     KILL_FAULTS
 } kill_fault;
 

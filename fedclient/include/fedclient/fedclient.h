@@ -136,13 +136,16 @@ fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker
 typedef struct fedclient_options {
     /** The coordinator's address: "https://host:8443". Or several addresses of the same
      * coordinator, separated by commas, all with the same port for devices. Each device begins at
-     * one of them. If nobody answers, or the answer is 5xx, the next try is at the next address. */
+     * one of them. If nobody answers, or the answer is 5xx, the next try is at the next address. A
+     * silent one gets five seconds, and twice as long each time that all were silent. */
     const char *server;
     fedclient_platform *platform;
     fedclient_transport *transport;
     const fed_log *log; /* NULL: no log */
     fed_role role;
-    uint32_t hold_ms; /* the coordinator may hold a check-in's answer this long; 0: not at all */
+    /** The coordinator may hold a check-in's answer this long; 0: not at all. With several
+     * addresses, at most three seconds. */
+    uint32_t hold_ms;
     /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
      * After a failure nothing is uploaded; *err is logged and handed to the caller of
      * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The

@@ -53,6 +53,7 @@ typedef struct fedclient_request {
     const char *device_name;    /* sent as Fed-Device-Name; NULL for none */
     const char *software;       /* sent as User-Agent; NULL for none */
     const char *computes_on;    /* sent as Fed-Computes-On; NULL for none */
+    uint32_t patience_ms; /* replaces the options' patience_ms, if it is less; 0: it does not */
 } fedclient_request;
 
 /** Bytes of request and status lines, headers and bodies, without TLS records. */
@@ -72,7 +73,7 @@ typedef struct fedclient_traffic {
  *                  bytes received are not HTTP/1.1 (a head above 16 KiB is not). The request may
  *                  have arrived
  *   FED_EAUTH      TLS refused one of the two certificates
- *   FED_ETIMEOUT   no byte moved for the options' patience_ms (plus hold_ms, before an answer)
+ *   FED_ETIMEOUT   no byte moved for patience_ms (plus hold_ms, before an answer)
  *   FED_ERANGE     the answer is longer than answer_limit
  *   FED_ECANCELED  the options' `stopped` returned true
  *   FED_EINVAL     the url does not begin with https:// (for caches: or http://)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "fed/clock.h"
 #include "fedclient/transports/transports.h"
 
 enum {
@@ -27,6 +28,9 @@ typedef struct curl_line {
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
     fedclient_transport_options options;
     fedclient_traffic traffic;
+    int64_t silence_ms;            /* the longest time in which no byte moves */
+    int64_t moved_ms;              /* when a byte moved last, by the monotonic clock */
+    bool silent;                   /* the request was ended because no byte moved */
     char problem[CURL_ERROR_SIZE]; /* curl's text for the last failure */
 } curl_line;
 
@@ -168,18 +172,25 @@ static size_t read_header(char *src, size_t size, size_t count, void *user) {
 }
 
 /** libcurl calls this about once a second, and when bytes move. A result other than 0 ends the
- * request. */
+ * request. libcurl's own limit for low speed looks at the mean of five seconds, so it would notice
+ * silence five seconds late. */
 static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_off_t all_up,
                         curl_off_t up) {
-    const curl_line *line = user;
+    curl_line *line = user;
     (void)all_down, (void)down, (void)all_up, (void)up;
-    return line->options.stopped != NULL && line->options.stopped(line->options.user);
+    line->silent = fed_clock_monotonic_ms() - line->moved_ms >= line->silence_ms;
+    return line->silent ||
+           (line->options.stopped != NULL && line->options.stopped(line->options.user));
 }
 
-/** Count sent bytes. libcurl's own sums count a body once or twice, depending on its version. */
-static int count_sent(CURL *easy, curl_infotype what, char *data, size_t len, void *user) {
+/** Note when bytes move, and count those sent. libcurl's own sums count a body once or twice,
+ * depending on its version. */
+static int note_bytes(CURL *easy, curl_infotype what, char *data, size_t len, void *user) {
     curl_line *line = user;
     (void)easy, (void)data;
+    if (what != CURLINFO_TEXT) {
+        line->moved_ms = fed_clock_monotonic_ms();
+    }
     if (what == CURLINFO_HEADER_OUT || what == CURLINFO_DATA_OUT) {
         line->traffic.sent_bytes += len;
     }
@@ -233,11 +244,12 @@ static fed_status make_easy(curl_line *line) {
         set_blob(easy, CURLOPT_SSLKEY_BLOB, line->key.text, strlen(line->key.text));
     }
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    /* A coordinator that moves keeps its name: each new connection asks for the name's address. */
+    curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 16384L);
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 32768L);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)line->options.patience_ms);
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, cache ? (long)CACHE_SPEED : 1L);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, cache ? (long)CACHE_SPEED : 0L);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, rewind_body);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, put_answer);
@@ -245,8 +257,8 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_at_stop);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, line);
-    curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L); /* count_sent gets the output */
-    curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, count_sent);
+    curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L); /* note_bytes gets the output */
+    curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, note_bytes);
     curl_easy_setopt(easy, CURLOPT_DEBUGDATA, line);
     return FED_OK;
 }
@@ -321,8 +333,8 @@ static fed_status set_body(exchange *x) {
     return FED_OK;
 }
 
-static fed_status set_request(exchange *x) {
-    CURL *easy = x->line->easy;
+static fed_status set_request(curl_line *line, exchange *x) {
+    CURL *easy = line->easy;
     FED_TRY(set_body(x));
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, x->request->method);
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
@@ -330,8 +342,12 @@ static fed_status set_request(exchange *x) {
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
     /* The request may take any time as long as bytes move. hold_ms is added because the coordinator
      * may hold its answer back that long. */
-    const uint64_t silence_ms = (uint64_t)x->line->options.patience_ms + x->request->hold_ms;
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
+    const uint32_t patience_ms = fedclient_request_patience(&line->options, x->request);
+    line->silence_ms = (int64_t)patience_ms + x->request->hold_ms;
+    line->moved_ms = fed_clock_monotonic_ms();
+    line->silent = false;
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)patience_ms);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)((line->silence_ms + 999) / 1000));
     return set_headers(x);
 }
 
@@ -435,8 +451,11 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
                             "%s %s: the request's body ended at byte %zu of %zu", method, url,
                             x->read, x->request->body->size);
         }
-        return fed_fail(err, FED_ECANCELED, "%s %s: the program asked to stop this request", method,
-                        url);
+        return line->silent
+                   ? fed_fail(err, FED_ETIMEOUT, "%s %s: no byte moved for %.1f s", method, url,
+                              1e-3 * (double)line->silence_ms)
+                   : fed_fail(err, FED_ECANCELED, "%s %s: the program asked to stop this request",
+                              method, url);
     case CURLE_WRITE_ERROR:
         if (x->head_len > HEAD_MOST) {
             return fed_fail(err, FED_ENET, "%s %s: the answer's head is longer than %d bytes",
@@ -480,7 +499,7 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
 }
 
 static fed_status transfer(curl_line *line, exchange *x, int *status, fed_error *err) {
-    FED_TRY(set_request(x));
+    FED_TRY(set_request(line, x));
     line->problem[0] = '\0';
     CURLcode code = curl_easy_perform(line->easy);
     bool fresh = count(line);

@@ -223,7 +223,7 @@ static bool is_usable(exchange *x) {
 
 static fed_status connect_first(exchange *x) {
     fedclient_tls *tls = &x->line->tls;
-    tls->tcp.patience_ms = x->line->options.patience_ms;
+    tls->tcp.patience_ms = fedclient_request_patience(&x->line->options, x->request);
     x->fresh = !is_usable(x);
     if (x->fresh) {
         fed_status status = fedclient_tls_open(tls, x->url.host, x->url.port);

@@ -227,13 +227,31 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
     return note_read(db, step(db, statement, row, &why), &why, err);
 }
 
+fed_status fedserver_database_reserve(fedserver_database *db, unsigned wait_ms, fed_error *err) {
+    if (db->writing || db->reserved) {
+        return FED_OK;
+    }
+    sqlite3_busy_timeout(db->handle, (int)wait_ms);
+    fed_error why = {0};
+    const fed_status status = run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
+    sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
+    db->reserved = status == FED_OK;
+    return status == FED_OK      ? FED_OK
+           : status == FED_EBUSY ? fed_fail(err, status,
+                                            "%s: another program holds the database: end that "
+                                            "program, or wait for its end",
+                                            db->path)
+                                 : fed_fail(err, status, "%s", why.text);
+}
+
 /* BEGIN IMMEDIATE, before the first write: a transaction that reads before it writes could fail
  * when another process writes in between. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     fed_error why = {0};
     FED_TRY(fedserver_undone_report(&db->base.undone, err));
     if (!db->writing) {
-        fed_status status = run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
+        fed_status status = db->reserved ? FED_OK : run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
+        db->reserved = false;
         db->writing = status == FED_OK;
         status = status == FED_OK ? fedserver_database_same_layout(db, &why) : status;
         FED_TRY(fedserver_database_note(db, status, &why, err));
@@ -254,7 +272,7 @@ fed_status fedserver_database_write(fedserver_database *db, int sql, const fedse
 fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
     /* S18 in docs/durability.md: no step of the transaction failed. */
     assert(!fedserver_undone(&db->base.undone));
-    if (!db->writing) {
+    if (!db->writing && !db->reserved) {
         return FED_OK;
     }
     fed_status status = run(db, FEDSERVER_SQL_COMMIT, NO_VALUES, err);
@@ -264,16 +282,16 @@ fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
     }
     /* S5 in docs/durability.md: the commit has ended the transaction. */
     assert(sqlite3_get_autocommit(db->handle) != 0);
-    db->writing = false;
+    db->writing = db->reserved = false;
     return FED_OK;
 }
 
 void fedserver_database_rollback(fedserver_database *db) {
     db->base.undone = (fed_error){0};
-    if (!db->writing) {
+    if (!db->writing && !db->reserved) {
         return;
     }
-    db->writing = false;
+    db->writing = db->reserved = false;
     /* SQLite may have rolled back by itself. This ROLLBACK then fails, which does no harm. */
     fed_status ignored = run(db, FEDSERVER_SQL_ROLLBACK, NO_VALUES, NULL);
     (void)ignored;

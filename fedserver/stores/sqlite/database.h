@@ -27,7 +27,8 @@ typedef struct fedserver_database {
     fedserver_sql_db base; /* must be first: the functions of stores/sql cast the handle to it */
     sqlite3 *handle;
     sqlite3_stmt *statements[FEDSERVER_SQLITE_COUNT];
-    bool writing;
+    bool writing;         /* a transaction is open, and something may be written in it */
+    bool reserved;        /* a transaction is open, and nothing is written in it */
     int64_t data_version; /* value of PRAGMA data_version when it was read last */
     fedserver_segment segment;
     bool cleared; /* this transaction deletes updates, so segment files may be no longer needed */
@@ -62,6 +63,10 @@ fed_status fedserver_database_same_layout(fedserver_database *db, fed_error *err
 /** Start a transaction where none is open. Until its end no other handle can write. FED_EVERSION:
  * another release has changed the tables. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) FED_CHECKED;
+
+/** The store's function reserve. */
+fed_status fedserver_database_reserve(fedserver_database *db, unsigned wait_ms,
+                                      fed_error *err) FED_CHECKED;
 
 /** Bind and run a statement that changes something. It starts a transaction where none is open. */
 fed_status fedserver_database_write(fedserver_database *db, int sql, const fedserver_value *values,

@@ -193,6 +193,10 @@ static void store_close(void *db) {
     fedserver_database_close(db);
 }
 
+static fed_status store_reserve(void *db, unsigned wait_ms, fed_error *err) {
+    return fedserver_database_reserve(db, wait_ms, err);
+}
+
 static bool store_writing(const void *db) {
     const fedserver_database *kept = db;
     return kept->writing || fedserver_undone(&kept->base.undone);
@@ -228,6 +232,7 @@ const fedserver_store fedserver_store_sqlite = {
     .recover = fedserver_sqlite_recover,
     .commit = fedserver_sqlite_commit,
     .rollback = fedserver_sqlite_rollback,
+    .reserve = store_reserve,
     .writing = store_writing,
     .changed = store_changed,
     FEDSERVER_SQL_ROWS,

@@ -83,6 +83,55 @@ FED_TEST_WITH(who_asks_too_often_waits_at_the_same_address, fed_device *device) 
     assert_string_equal(here(device), first);
 }
 
+/* Check in, and return how long the request may be silent, without the time it is held. */
+static uint32_t patience_ms(fed_device *device) {
+    (void)fed_device_event(device);
+    return device->fake.last_patience_ms;
+}
+
+FED_TEST_WITH(a_silent_address_gets_five_seconds, fed_device *device) {
+    enum { SILENT_MS = 5000, HELD_MS = 3000 };
+    for (uint32_t hold_ms = 0; hold_ms <= 60000; hold_ms += 1500) {
+        device->client->options.hold_ms = hold_ms;
+        assert_int_equal(patience_ms(device), SILENT_MS);
+        assert_int_equal(device->fake.last_hold_ms, hold_ms < HELD_MS ? hold_ms : HELD_MS);
+    }
+}
+
+FED_TEST_WITH(where_addresses_refuse_the_device_stays_impatient, fed_device *device) {
+    const uint32_t first_ms = patience_ms(device);
+    down(device, "https://");
+    for (int k = 0; k < 6; k++) {
+        assert_int_equal(patience_ms(device), first_ms);
+    }
+}
+
+FED_TEST_WITH(where_all_addresses_are_silent_the_device_becomes_patient, fed_device *device) {
+    enum { TRANSPORT_MS = 30000 };
+    device->client->options.hold_ms = 25000;
+    const uint32_t first_ms = patience_ms(device);
+    uint32_t least_ms = first_ms;
+    fed_fake_fail(&device->fake, "https://", FED_FAKE_SILENT, 1000);
+    for (int round = 0; round < 3; round++) {
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(patience_ms(device), least_ms);
+        }
+        least_ms *= 2;
+    }
+    assert_true(least_ms > TRANSPORT_MS);
+    device->fake.plan.times = 0;
+    (void)fed_device_event(device);
+    assert_int_equal(patience_ms(device), first_ms);
+}
+
+FED_TEST_WITH(the_only_address_is_waited_for_as_before, fed_device *device) {
+    device->options.server = "https://a:8443";
+    device->options.hold_ms = 25000;
+    fed_device_restart(device);
+    assert_int_equal(patience_ms(device), 0);
+    assert_int_equal(device->fake.last_hold_ms, 25000);
+}
+
 FED_TEST_WITH(an_update_is_sent_on_at_the_next_address, fed_device *device) {
     const char *first = here(device), *other = there(device);
     fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);

@@ -3,6 +3,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include <sqlite3.h>
+#include <unistd.h>
+
 #include "fedserver/edge.h"
 
 enum { SIZE = 6, LEASE_MS = 100000 };
@@ -497,6 +500,34 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
     assert_values(w->values, 2.5f, 0);
 }
 
+static void a_turn_waits_while_another_program_holds_the_database(void **state) {
+    world *w = *state;
+    char path[300];
+    sqlite3 *other = NULL;
+    bool done = true;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/server.db", w->home.directory);
+    if (access(path, F_OK) != 0) {
+        skip(); /* other stores have no file to hold */
+    }
+    first_round(w);
+    assert_fed_ok_err(fedserver_commit(w->home.server, &err));
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    assert_fed_ok_err(fedserver_edge_poll(w->edge, &w->offer, w->home.now_ms, &w->change, &err));
+    assert_false(w->change.ready);
+    assert_fed_ok_err(
+        fedserver_edge_finish(w->edge, w->task.id, w->values, SIZE, w->home.now_ms, &done, &err));
+    assert_false(done);
+    assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    assert_fed_ok_err(fedserver_edge_poll(w->edge, &w->offer, w->home.now_ms, &w->change, &err));
+    assert_true(w->change.ready);
+    /* the edge has left the database to others */
+    assert_int_equal(sqlite3_exec(other, "BEGIN EXCLUSIVE; COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    assert_fed_ok_err(fedserver_begin(w->home.server, &err));
+}
+
 static void an_edge_passes_fedserver_check_open_and_closed(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -547,6 +578,7 @@ int main(void) {
         test(the_last_version_ends_the_edges_task),
         test(the_last_version_of_another_model_is_declined),
         test(after_a_turn_that_was_not_stored_the_server_promises_nothing),
+        test(a_turn_waits_while_another_program_holds_the_database),
         test(an_edge_passes_fedserver_check_open_and_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
