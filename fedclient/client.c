@@ -300,14 +300,6 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
-fed_status fedclient_between_steps(const fedclient *client, const char *function, fed_error *err) {
-    return client->steps ? fed_fail(err, FED_ESTATE,
-                                    "%s was called within a callback of the same client: return "
-                                    "from the callback first",
-                                    function)
-                         : FED_OK;
-}
-
 /** *why may be set although the status is FED_OK: it then says why the step paused, declined the
  * task or ended late. */
 static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *why) {

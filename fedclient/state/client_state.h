@@ -74,10 +74,6 @@ struct fedclient {
     fedclient_slot slots[]; /* [options.slots] */
 };
 
-/** FED_ESTATE: a step is under way, so a callback has called this function of the library. */
-fed_status fedclient_between_steps(const fedclient *client, const char *function,
-                                   fed_error *err) FED_CHECKED;
-
 /** The work of one call of fedclient_step. */
 typedef struct fedclient_job {
     fedclient *client;

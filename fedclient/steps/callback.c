@@ -75,3 +75,11 @@ fed_status fedclient_round_metric(const fedclient_round *round, const char *name
                                   fed_error *err) {
     return fed_own_metrics_set(&round->job->client->own, name, value, err);
 }
+
+fed_status fedclient_between_steps(const fedclient *client, const char *function, fed_error *err) {
+    return client->steps ? fed_fail(err, FED_ESTATE,
+                                    "%s was called within a callback of the same client: return "
+                                    "from the callback first",
+                                    function)
+                         : FED_OK;
+}

@@ -56,6 +56,10 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) FED_CHECKED;
 
+/** FED_ESTATE: a step is under way, so a callback of this client has called `function`. */
+fed_status fedclient_between_steps(const fedclient *client, const char *function,
+                                   fed_error *err) FED_CHECKED;
+
 /** Call the program's train callback, and check its results. After every failure *err has a
  * sentence. FED_OK, too, if the callback ended early with a partly trained model:
  * client->watch.over then has the reason. FED_EDECLINED: the task does not fit this device.

@@ -9,6 +9,7 @@
 
 #include "deploy/sim/inproc/step_threads.h"
 #include "fed/hash.h"
+#include "fed/wire.h"
 
 /*
  * The traffic counts the bytes of HTTP/1.1, as libcurl writes a request and libmicrohttpd an
@@ -109,6 +110,21 @@ static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
     actor->request.body = actor->body.data;
     actor->request.body_len = actor->body.len;
     return status;
+}
+
+/** A resumed run opens its clients again, but the simulated devices did not start again. So the
+ * coordinator gets the same check-ins as in a run that was never stopped. */
+static fed_status without_started(sim_actor *actor) {
+    fed_checkin checkin;
+    fed_reader r;
+    fed_reader_init(&r, actor->request.body, actor->request.body_len);
+    FED_TRY(fed_checkin_read(&r, &checkin));
+    checkin.capabilities &= ~(uint32_t)FED_STARTED;
+    actor->body.len = 0;
+    fed_checkin_write(&actor->body, &checkin);
+    actor->request.body = actor->body.data;
+    actor->request.body_len = actor->body.len;
+    return actor->body.status;
 }
 
 static fed_status compose(sim_actor *actor, const fedclient_request *request, fed_error *err) {
@@ -266,6 +282,9 @@ static fed_status answer_again(sim_actor *actor, fed_error *err) {
 
 static fed_status exchange(sim_actor *actor, const fedclient_request *request, fed_error *err) {
     fed_status read = read_body(actor, request->body);
+    if (request->kind == FED_REQUEST_CHECKIN) {
+        FED_TRY(without_started(actor));
+    }
     const uint64_t body_len = actor->request.body_len;
     if (actor->world->direct) {
         FED_TRY(read);
