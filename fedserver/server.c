@@ -309,19 +309,27 @@ static fed_status note(fedserver *server, fed_status status) {
     return status;
 }
 
+/* The process of the rounds reserves a database that other programs may hold, for each batch. A
+ * front does so until a database that was held is free. */
+static fed_status reserve(fedserver *server, fed_error *err) {
+    const bool due = server->setup.part == FEDSERVER_ROUNDS || fedserver_is_held(&server->held);
+    return due && !shares(server)
+               ? note(server, fedserver_held_reserve(&server->held, server->store, server->db,
+                                                     server->log, err))
+               : FED_OK;
+}
+
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (server->broken) {
         return fed_fail(err, FED_ESTATE,
                         "the coordinator has failed before: close it and open it again");
     }
-    if (server->setup.part == FEDSERVER_ROUNDS && !shares(server)) {
-        FED_TRY(note(server, fedserver_held_reserve(&server->held, server->store, server->db,
-                                                    server->log, err)));
-    }
+    FED_TRY(reserve(server, err));
     if (shares(server) && !server->parted) {
         FED_TRY(note(server, server->serving ? go_on_leading(server, err) : follow(server, err)));
     } else if (!shares(server) && !server->serving && !waits_for_database(server)) {
         FED_TRY(note(server, start_serving(server, err)));
+        FED_TRY(reserve(server, err)); /* the start has ended the reservation */
     }
     fedserver_batch_log_begin(&server->batch_log);
     if (!acts(server)) {
@@ -340,8 +348,15 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     return note(server, fedserver_queue_follow(&server->rounds, err));
 }
 
+/* Must this request wait until another program has let go of a front's database? */
+static bool must_wait(const fedserver *server, const fedserver_request *request) {
+    const bool held =
+        server->setup.part == FEDSERVER_GATE && !shares(server) && fedserver_is_held(&server->held);
+    return held && strcmp(request->method, "GET") != 0;
+}
+
 /* A front can't write, because another program holds the database. The front has nothing in memory
- * that is untrue now, and the first write of a batch failed: so answer the others. */
+ * that is untrue now, and no earlier request of the batch has written: so answer the others. */
 static fed_status answer_held(fedserver *server, const fed_error *why,
                               fedserver_response *response) {
     fedserver_held_note(&server->held, server->log, why);
@@ -353,7 +368,7 @@ static fed_status answer_held(fedserver *server, const fed_error *why,
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
     assert(!server->broken);
-    if (!acts(server)) {
+    if (!acts(server) || must_wait(server, request)) {
         *response = (fedserver_response){.status = 503, .retry_after_s = 1};
         return FED_OK;
     }
@@ -362,13 +377,15 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
         FED_TRY(note(server, fedserver_rounds_advance(&server->rounds, now_ms, err)));
     }
     *response = (fedserver_response){.status = 200};
+    const bool wrote = server->store->writing(server->db);
     fed_error why = {0};
     fed_status status = server->routing->answer(server, request, now_ms, response, &why);
     if (status != FED_OK) {
         fedserver_blob_free(response->body);
         *response = (fedserver_response){0};
     }
-    if (status == FED_EBUSY && server->setup.part == FEDSERVER_GATE) {
+    /* S1 in docs/durability.md: what earlier requests of the batch wrote is not rolled back. */
+    if (status == FED_EBUSY && server->setup.part == FEDSERVER_GATE && !wrote) {
         return answer_held(server, &why, response);
     }
     return status == FED_OK ? FED_OK : note(server, fed_fail(err, status, "%s", why.text));

@@ -110,6 +110,7 @@ static fed_status judge(fedclient *client, const char *url, fedclient_answer *an
     }
     read_refusal(answer);
     if (status == 401 || status == 403) {
+        client->forbidden = true;
         client->refused = refuses_device(answer);
         return fed_fail(err, FED_EAUTH, "the coordinator refuses this device: %s (%s)",
                         answer->message, answer->error);
@@ -138,10 +139,10 @@ static fed_status explain_times(fedclient *client, fed_status status, fed_error 
                         "(%lld s since 1970): this device waits until its clock is set",
                         (long long)now_s);
     }
-    client->refused = true;
     if (client->expires_s == 0 || now_s <= client->expires_s) {
         return status;
     }
+    client->refused = true;
     return fed_fail(err, FED_EAUTH,
                     "this device's certificate has expired: enrol it again with a "
                     "new token (and check the device's clock)");
@@ -151,7 +152,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) {
     *answer = (fedclient_answer){0};
     client->asked_ms = 0;
-    client->refused = false;
+    client->refused = client->forbidden = false;
     fed_writer_growing(&answer->body);
     char url[FEDCLIENT_URL + 160];
     snprintf(url, sizeof url, "%s%s%s", call->base, paths[call->kind],

@@ -44,6 +44,7 @@ struct fedclient {
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     char *token;                 /* for a new enrolment if the device is refused; NULL: none */
     bool refused;                /* the last request was refused because of the device's identity */
+    bool forbidden;              /* the answer to the last request had status 401 or 403 */
     int64_t begins_s, expires_s; /* validity of the certificate, Unix seconds */
     int64_t renew_s;             /* when to ask for the next certificate, Unix seconds */
     bool renew_asked;            /* the coordinator asked for a renewal */

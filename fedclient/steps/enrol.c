@@ -290,7 +290,7 @@ fed_status fedclient_enrol_anew(fedclient *client, fedclient_event *event, fed_e
         event->wait_ms = fedclient_backoff_ms(client->device, 1, 0);
         return FED_OK;
     }
-    if (!client->heals && status == FED_EAUTH) { /* the token will not work later, either */
+    if (client->forbidden) { /* the token will not work later, either */
         forget_token(client);
     }
     return fed_fail(why, status, "this device can't be enrolled again with its token: %.300s",

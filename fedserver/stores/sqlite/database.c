@@ -227,8 +227,14 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
     return note_read(db, step(db, statement, row, &why), &why, err);
 }
 
+/* After a failed read SQLite may have rolled back the transaction by itself. */
+static bool has_reserved(fedserver_database *db) {
+    db->reserved = db->reserved && sqlite3_get_autocommit(db->handle) == 0;
+    return db->reserved;
+}
+
 fed_status fedserver_database_reserve(fedserver_database *db, unsigned wait_ms, fed_error *err) {
-    if (db->writing || db->reserved) {
+    if (db->writing || has_reserved(db)) {
         return FED_OK;
     }
     sqlite3_busy_timeout(db->handle, (int)wait_ms);
@@ -250,7 +256,8 @@ fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     fed_error why = {0};
     FED_TRY(fedserver_undone_report(&db->base.undone, err));
     if (!db->writing) {
-        fed_status status = db->reserved ? FED_OK : run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
+        fed_status status =
+            has_reserved(db) ? FED_OK : run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
         db->reserved = false;
         db->writing = status == FED_OK;
         status = status == FED_OK ? fedserver_database_same_layout(db, &why) : status;
@@ -272,7 +279,7 @@ fed_status fedserver_database_write(fedserver_database *db, int sql, const fedse
 fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
     /* S18 in docs/durability.md: no step of the transaction failed. */
     assert(!fedserver_undone(&db->base.undone));
-    if (!db->writing && !db->reserved) {
+    if (!db->writing && !has_reserved(db)) {
         return FED_OK;
     }
     fed_status status = run(db, FEDSERVER_SQL_COMMIT, NO_VALUES, err);

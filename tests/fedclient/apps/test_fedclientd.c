@@ -302,11 +302,16 @@ FED_TEST_WITH(a_model_of_too_few_classes_is_declined, clientd_world *w) {
              "labels up to 9, the model knows 3 classes");
 }
 
-FED_TEST_WITH(a_learning_rate_that_diverges_is_declined, clientd_world *w) {
-    declines(w,
-             "{ \"model\": \"input 784 | dense 9 | dense 9 | dense 10\", \"learning_rate\": 1e25, "
-             "\"rounds\": 3, \"cohort\": 1 }",
-             "training may diverge");
+/* Whether a device declines after several such failures is tested in steps/test_decline.c. */
+FED_TEST_WITH(a_training_that_diverges_is_tried_again, clientd_world *w) {
+    clientd_queue(w, "{ \"model\": \"input 784 | dense 9 | dense 9 | dense 10\",\n"
+                     "  \"learning_rate\": 1e25, \"rounds\": 3, \"cohort\": 1 }");
+    const char *const args[] = {"--token", w->token, NULL};
+    pid_t pid = clientd_spawn(w, args);
+    clientd_wait_for(w, pid, "training may diverge");
+    clientd_wait_for(w, pid, "(failure 1 of 4 before it declines the task)");
+    clientd_wait_for(w, pid, "(failure 2 of 4 before it declines the task)");
+    clientd_end(pid, SIGTERM);
 }
 
 FED_TEST_WITH(a_late_device_says_so_and_goes_on, clientd_world *w) {

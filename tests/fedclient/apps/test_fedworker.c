@@ -233,11 +233,13 @@ static pid_t start(const char *args, const char *output) {
     return program;
 }
 
-static void read_output(const char *output, char text[8192]) {
+enum { OUTPUT = 1 << 16 }; /* the longest output of a program in bytes, with its end */
+
+static void read_output(const char *output, char text[OUTPUT]) {
     char path[300];
     snprintf(path, sizeof path, "%s/%s", worker.directory, output);
     FILE *file = fopen(path, "r");
-    text[file != NULL ? fread(text, 1, 8191, file) : 0] = '\0';
+    text[file != NULL ? fread(text, 1, OUTPUT - 1, file) : 0] = '\0';
     if (file != NULL) {
         (void)fclose(file);
     }
@@ -245,7 +247,7 @@ static void read_output(const char *output, char text[8192]) {
 
 /* Wait until the output has these words, for two minutes at most. */
 static void await_words(const char *output, const char *words) {
-    char text[8192] = "";
+    char text[OUTPUT] = "";
     for (int k = 0; k < 12000 && strstr(text, words) == NULL; k++) {
         fed_sleep_ms(10);
         read_output(output, text);
@@ -271,7 +273,7 @@ static void remove_all(const char *pattern) {
 /* The step after which the program says that it stopped. */
 static unsigned stopped_after(const char *output) {
     static const char words[] = "stopped after step ";
-    char text[8192];
+    char text[OUTPUT];
     read_output(output, text);
     const char *at = strstr(text, words);
     if (at == NULL || strstr(text, "--resume goes on from gang") == NULL) {
@@ -441,7 +443,7 @@ FED_TEST(an_address_that_other_machines_do_not_reach_is_refused) {
     static const char *const own[] = {"127.0.0.1:0", "localhost:0", "[::1]:0",
                                       "0.0.0.0:0 --host 10.1.2.3"};
     for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
-        char args[800], text[8192];
+        char args[800], text[OUTPUT];
         snprintf(args, sizeof args, GANG "--steps 1 --listen %s", own[k]);
         const pid_t program = start(args, "gang.out");
         if (k < 3) {

@@ -188,10 +188,16 @@ static const struct {
                 {FED_FAKE_STATUS, "role"},
                 {FED_FAKE_UNTRUSTED, NULL}}; /* TLS refuses a certificate that has expired */
 
+static int64_t in_2999(void *user) {
+    (void)user;
+    return INT64_C(32472144000000);
+}
+
 static void shut_device_out(fed_device *d, size_t how) {
     if (shut_out[how].fault == FED_FAKE_STATUS) {
         fed_fake_refuse(&d->fake, "fake:8444/", 403, shut_out[how].word);
     } else {
+        d->options.platform->unix_ms = in_2999;
         fed_fake_fail(&d->fake, "fake:8444/", shut_out[how].fault, 1);
     }
 }
@@ -211,8 +217,10 @@ FED_TEST(a_device_that_is_refused_enrols_anew_and_keeps_what_it_owes) {
         assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
         assert_string_equal(fedclient_device(d.client), name);
         const float owed = fed_device_owed(&d);
+        int64_t (*const right)(void *) = d.options.platform->unix_ms;
         shut_device_out(&d, k);
         const fedclient_event event = fed_device_event(&d);
+        d.options.platform->unix_ms = right;
         assert_int_equal(event.outcome, FEDCLIENT_RETRY);
         assert_true(event.wait_ms > 0);
         assert_string_not_equal(fedclient_device(d.client), name);
@@ -241,6 +249,29 @@ FED_TEST(an_update_on_its_way_is_not_counted_under_a_second_key) {
     assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(d.fake.updates, updates + 1);
     fed_device_check(&d, 0);
+    fed_device_close(&d);
+}
+
+FED_TEST(a_fault_of_tls_is_no_refusal_and_costs_no_token) {
+    fed_device d;
+    char name[FED_SHA256_HEX];
+    open_device(&d, name);
+    assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
+    fed_fake_fail(&d.fake, "fake:8444/", FED_FAKE_UNTRUSTED, 1);
+    fed_device_fail(&d, FED_EAUTH);
+    assert_string_equal(fedclient_device(d.client), name);
+    assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_COUNTED);
+    assert_string_equal(fedclient_device(d.client), name);
+    /* the certificate has expired, and TLS ends the enrolment, too */
+    int64_t (*const right)(void *) = d.options.platform->unix_ms;
+    d.options.platform->unix_ms = in_2999;
+    fed_fake_fail(&d.fake, "fake:", FED_FAKE_UNTRUSTED, 2);
+    fed_device_fail(&d, FED_EAUTH);
+    assert_fed_says(d.err, "can't be enrolled again with its token");
+    d.options.platform->unix_ms = right;
+    shut_device_out(&d, 1);
+    assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_RETRY);
+    assert_string_not_equal(fedclient_device(d.client), name);
     fed_device_close(&d);
 }
 
