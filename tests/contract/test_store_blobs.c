@@ -171,6 +171,21 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     free(unchanged);
 }
 
+static void a_missing_blob_that_a_row_names_is_damage(void **state) {
+    fixture *f = *state;
+    const uint64_t task = add_task(f, "t");
+    const fedserver_keyframe lost = {.version = 1, .digest = 77, .size = SIZE, .kept = true};
+    fedserver_keyframe found;
+    float *values = NULL;
+    must(f->store->keyframe_add(f->db, task, &lost, &f->err));
+    commit(f, f->db);
+    assert_fed_status(f->store->keyframe_find(f->db, task, 1, &found, NULL, &f->err), FED_EFORMAT);
+    assert_fed_says(f->err, "restore");
+    assert_fed_status(f->store->keyframe_find(f->db, task, 1, &found, &values, &f->err),
+                      FED_EFORMAT);
+    assert_null(values);
+}
+
 static void a_row_of_the_same_transaction_may_name_a_blob(void **state) {
     fixture *f = *state;
     const uint64_t task = add_task(f, "t");
@@ -293,6 +308,7 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         WITH(a_version_that_names_blobs_comes_back),
         WITH(a_version_without_residual_and_state_names_one_blob),
+        WITH(a_missing_blob_that_a_row_names_is_damage),
         WITH(a_blob_that_no_row_names_is_swept_at_the_start),
         WITH(a_blob_goes_after_the_last_row_that_names_it),
         WITH(a_row_of_the_same_transaction_may_name_a_blob),

@@ -86,14 +86,18 @@ static fed_status read_pieces(fedserver_pg *db, uint64_t task, uint64_t digest, 
     return FED_OK;
 }
 
+static fed_status missing(const fedserver_pg *db, uint64_t task, uint64_t digest, fed_error *err) {
+    return fed_fail(err, FED_ENOTFOUND, "%s: blob %016llx of task %llu is missing", db->place,
+                    (unsigned long long)digest, (unsigned long long)task);
+}
+
 fed_status fedserver_pg_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,
                                   size_t *len, fed_error *err) {
     fedserver_pg *db = user;
     int64_t size;
     FED_TRY(blob_length(db, task, digest, &size, err));
     if (size < 0) {
-        return fed_fail(err, FED_ENOTFOUND, "%s: blob %016llx of task %llu is missing", db->place,
-                        (unsigned long long)digest, (unsigned long long)task);
+        return missing(db, task, digest, err);
     }
     uint8_t *copy = malloc((size_t)size + 1);
     if (copy == NULL) {
@@ -113,7 +117,10 @@ fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, si
                                     fed_error *err) {
     int64_t size;
     FED_TRY(blob_length(db, task, digest, &size, err));
-    *len = size > 0 ? (size_t)size : 0;
+    if (size < 0) {
+        return missing(db, task, digest, err);
+    }
+    *len = (size_t)size;
     return FED_OK;
 }
 
