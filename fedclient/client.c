@@ -283,6 +283,12 @@ static fed_status step_failed(fedclient *client, fed_status status, fedclient_ev
 }
 
 /** Whatever the coordinator answers, a device without work asks ten times a second at most. */
+/* With several slots, other tasks may go on after one has finished. */
+static bool is_over(const fedclient *client, const fedclient_event *event) {
+    return (event->outcome == FEDCLIENT_FINISHED && client->options.slots <= 1) ||
+           (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
+}
+
 static void pace(fedclient_event *event) {
     enum { LEAST_MS = 100 };
     const bool idle = event->outcome == FEDCLIENT_WAITED || event->outcome == FEDCLIENT_FINISHED ||
@@ -347,6 +353,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
         client->failures = client->silences = 0;
     }
     pace(event);
+    event->over = is_over(client, event);
     if (err != NULL && why.status != FED_OK) {
         *err = why;
     }

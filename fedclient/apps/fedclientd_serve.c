@@ -68,13 +68,6 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
     }
 }
 
-/** Return whether the device has nothing more to do. With several slots other tasks may still
- * run. */
-static bool is_finished(const fedclientd_settings *s, const fedclient_event *event) {
-    return (event->outcome == FEDCLIENT_FINISHED && s->slots <= 1) ||
-           (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
-}
-
 static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error *err) {
     fedclient_event before = {.outcome = FEDCLIENT_RETRY};
     while (*s->stop == 0) {
@@ -85,7 +78,7 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
         }
         FED_TRY(status);
         fedclientd_report(&s->log, &before, &event, err->text);
-        if (s->until_finished && is_finished(s, &event)) {
+        if (s->until_finished && event.over) {
             fed_logf(&s->log, FED_LOG_INFO, "the coordinator has no more tasks: this device ends");
             return FED_OK;
         }

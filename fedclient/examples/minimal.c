@@ -53,7 +53,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
 
 static fed_status take_part(fedclient *client, const char *token, fed_error *err) {
     FED_TRY(fedclient_token_give(client, token, err));
-    for (fedclient_event event = {0}; event.outcome != FEDCLIENT_FINISHED;) {
+    for (fedclient_event event = {0}; !event.over;) {
         FED_TRY(fedclient_step(client, &event, err));
         if (event.outcome == FEDCLIENT_COUNTED) {
             printf("round %u: loss %.4f\n", event.round, (double)event.loss);

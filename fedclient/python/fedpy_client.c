@@ -112,6 +112,7 @@ int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error
     event[FEDPY_VERSION] = done.version;
     event[FEDPY_WAIT_MS] = done.wait_ms;
     event[FEDPY_SAMPLES] = done.samples;
+    event[FEDPY_OVER] = done.over;
     *loss = done.loss;
     snprintf(error, FEDPY_ERROR, "%s", err.text);
     return fedpy_give(status, &err, error);

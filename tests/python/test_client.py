@@ -48,6 +48,18 @@ class ClientTest(CoordinatorTest):
         self.assertEqual({slot for _, slot in seen}, {0, 1})
         self.assertTrue(all(a != b for a, b in zip(seen, seen[1:])))
 
+    def test_a_device_that_comes_late_and_an_evaluator_end_too(self):
+        self.task(rounds=1, cohort=1)
+        with self.client() as client:
+            client.run(lambda params, told: (None, 1, {}))
+        for evaluate in (False, True):
+            done = []
+            with self.client(1 + evaluate, "evaluator" if evaluate else "device", evaluate=evaluate) as client:
+                client.run(lambda params, told: (None, 1, {"loss": 1, "correct": 1}), done.append)
+            self.assertEqual([event["over"] for event in done], [False] * (len(done) - 1) + [True])
+            self.assertEqual(done[-1]["outcome"], "waited")
+            self.assertEqual("evaluated" in [event["outcome"] for event in done], evaluate)
+
     def test_memory_of_kept_arrays_stays(self):
         self.task(rounds=2, cohort=1, model="input 1024 | dense 1024")  # so large that free() gives the memory back to the system
         kept = []

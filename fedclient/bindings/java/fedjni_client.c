@@ -277,9 +277,14 @@ JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong han
 static void put_event(JNIEnv *env, const fedclient_event *event, jintArray numbers) {
     jint loss = 0;
     memcpy(&loss, &event->loss, sizeof loss);
-    const jint all[] = {
-        (jint)event->outcome, (jint)event->round,  (jint)event->version, (jint)event->wait_ms, loss,
-        (jint)event->samples, (jint)event->correct};
+    const jint all[] = {(jint)event->outcome,
+                        (jint)event->round,
+                        (jint)event->version,
+                        (jint)event->wait_ms,
+                        loss,
+                        (jint)event->samples,
+                        (jint)event->correct,
+                        event->over};
     (*env)->SetIntArrayRegion(env, numbers, 0, sizeof all / sizeof all[0], all);
 }
 

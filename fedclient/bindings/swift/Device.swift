@@ -61,10 +61,10 @@ final class Device {
         fedclient_app_stop(app)
     }
 
-    /// Take part until the task is finished.
+    /// Take part until the task is finished, or with several slots all tasks.
     func run() throws {
         var event = fedclient_event()
-        while event.outcome != FEDCLIENT_FINISHED {
+        while !event.over {
             do {
                 try fed { fedclient_step(fedclient_app_client(app), &event, $0) }
             } catch let error {

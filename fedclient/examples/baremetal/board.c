@@ -59,7 +59,7 @@ static void tell(const fedclient_event *event, const fed_error *err) {
 static fed_status take_part(fedclient *client, const char *token, fed_error *err) {
     FED_TRY(fedclient_token_give(client, token, err));
     puts("enrolled");
-    for (fedclient_event event = {0}; event.outcome != FEDCLIENT_FINISHED;) {
+    for (fedclient_event event = {0}; !event.over;) {
         FED_TRY(fedclient_step(client, &event, err));
         tell(&event, err);
         fed_sleep_ms(event.wait_ms);

@@ -263,6 +263,9 @@ typedef struct fedclient_event {
     uint32_t samples, correct; /* EVALUATED */
     bool regression; /* EVALUATED: the model predicts numbers (mse), "correct" is unused */
     uint64_t task;   /* of the event; 0: none */
+    /* FINISHED with one slot, or WAITED since all tasks are finished: a program that takes part
+     * until the end can end now */
+    bool over;
 } fedclient_event;
 
 /**

@@ -16,7 +16,7 @@ __all__ = ["Client", "Decline", "Round"]
 
 # the names of the C library's fedclient_outcome, in its order
 OUTCOMES = ("waited", "counted", "refused", "evaluated", "finished", "retry", "declined", "late", "paused")
-_EVENT = ("outcome", "round", "version", "wait_ms", "samples")
+_EVENT = ("outcome", "round", "version", "wait_ms", "samples", "over")
 
 Train = Callable[[dict[str, np.ndarray], "Round"], tuple[Optional[Mapping[str, Any]], int, Mapping[str, float]]]
 
@@ -171,7 +171,8 @@ class Client:
         samples had the right class. Up to 16 other names with numbers go to the coordinator's page: see "Custom metrics"
         in docs/protocol.md.
 
-        Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason"}; outcome is one of OUTCOMES.
+        Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason", "over"}; outcome is one of OUTCOMES.
+        over: all tasks are finished, or with one slot the client's task.
         Raises Error for a failure that needs a person, and any exception that train raised. If train raises Decline,
         the coordinator gives the slot to another device.
         """
@@ -185,12 +186,12 @@ class Client:
         if status != 0:
             raise _native.Error(reason, status)
         done: dict[str, Any] = dict(zip(_EVENT, event))
-        done.update(outcome=OUTCOMES[done["outcome"]], loss=loss.value, reason=reason)
+        done.update(outcome=OUTCOMES[done["outcome"]], loss=loss.value, reason=reason, over=bool(done["over"]))
         return done
 
     def run(self, train: Train, on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Take part until the task is finished, or stop() was called: it calls step() repeatedly. on_event gets the result
-        of each step. Ctrl-C ends it between two steps and within a callback."""
+        """Take part until the task is finished, with several slots until all tasks are, or until stop() was called. It calls
+        step() repeatedly. on_event gets the result of each step. Ctrl-C ends it between two steps and within a callback."""
         while not self._stop.is_set():
             try:
                 done = self.step(train)
@@ -200,7 +201,7 @@ class Client:
                 raise
             if on_event is not None:
                 on_event(done)
-            if done["outcome"] == "finished":
+            if done["over"]:
                 return
             self._stop.wait(done["wait_ms"] / 1000)
 

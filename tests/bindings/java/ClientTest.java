@@ -52,6 +52,21 @@ final class ClientTest {
         }
     }
 
+    public void a_device_that_comes_after_the_end_ends_too() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            try (Client client = home.device("first").open()) {
+                client.run(adder(1, 1));
+            }
+            List<Event> events = new ArrayList<>();
+            try (Client client = home.device("late").open()) {
+                client.run(adder(1, 1), events::add);
+            }
+            Event last = events.get(events.size() - 1);
+            Check.that(last.over && last.outcome == Event.Outcome.WAITED, "the last event is " + last);
+        }
+    }
+
     public void two_tasks_take_turns_in_two_slots() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 2, \"cohort\": 1");

@@ -229,7 +229,7 @@ public final class Client implements AutoCloseable {
         begin();
         try {
             this.trainer = trainer;
-            int[] numbers = new int[7];
+            int[] numbers = new int[Event.NUMBERS];
             byte[] reason = Native.step(handle, this, numbers);
             return new Event(numbers, Native.text(reason));
         } finally {
@@ -244,8 +244,8 @@ public final class Client implements AutoCloseable {
         run(trainer, null);
     }
 
-    /** Take part until the task is finished, or {@link #stop} is called. The listener, which may be
-     * null, gets what each step did. Throws what {@link #step} throws. */
+    /** Take part until the task is finished, with several slots until all tasks are, or until {@link
+     * #stop} is called. The listener, which may be null, gets what each step did. Throws what {@link #step} throws. */
     public void run(Trainer trainer, Listener listener) throws Exception {
         while (!isStopped()) {
             Event event;
@@ -260,7 +260,7 @@ public final class Client implements AutoCloseable {
             if (listener != null) {
                 listener.event(event);
             }
-            if (event.outcome == Event.Outcome.FINISHED) {
+            if (event.over) {
                 return;
             }
             pause(event.waitMs);

@@ -33,8 +33,12 @@ public final class Event {
     public final float loss;
     /** Numbers of samples; set if a model was measured. */
     public final int samples, correct;
+    /** All tasks are finished, or with one slot the client's task. */
+    public final boolean over;
     /** The reason of RETRY, DECLINED, LATE and PAUSED; otherwise "". */
     public final String reason;
+
+    static final int NUMBERS = 8;
 
     Event(int[] numbers, String reason) {
         outcome = Outcome.values()[numbers[0]];
@@ -44,6 +48,7 @@ public final class Event {
         loss = Float.intBitsToFloat(numbers[4]);
         samples = numbers[5];
         correct = numbers[6];
+        over = numbers[7] != 0;
         this.reason = reason;
     }
 
