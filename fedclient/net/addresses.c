@@ -28,7 +28,7 @@ static bool is_address(const char *text, size_t len) {
     static const char scheme[] = "https://";
     const size_t min = sizeof scheme - 1;
     return len > min && len < FEDCLIENT_URL - 8 && strncmp(text, scheme, min) == 0 &&
-           memchr(text + min, '/', len - min) == NULL;
+           memchr(text + min, '/', len - min) == NULL && memchr(text + min, '@', len - min) == NULL;
 }
 
 /** Length of url without its port: "https://host:8443" -> 12. */
@@ -65,7 +65,7 @@ fed_status fedclient_addresses_open(fedclient *client, fed_error *err) {
         if (!is_address(text, len)) {
             return fed_fail(err, FED_EINVAL,
                             "--server or options.server: \"%.*s\" is not a coordinator's address: "
-                            "write https://HOST:PORT",
+                            "write https://HOST:PORT, without a user, a password or a path",
                             (int)(len < 100 ? len : 100), text);
         }
         client->addresses = k + 1;

@@ -209,6 +209,7 @@ FED_TEST_WITH(what_is_no_list_of_addresses_is_refused, fed_device *device) {
                                         "https://a:8443,",
                                         ",https://a:8443",
                                         "https://a:8443,https://b:8443/path",
+                                        "https://user:password@a:8443",
                                         "https://a:8443, https://b:8443",
                                         "",
                                         NULL};
