@@ -81,7 +81,7 @@ static const char *plural(uint32_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* Append, for example, " from 7 devices (1f2e..., ... and 2 more) and 3 free slots". */
+/* Append, for example, " from 1 device (1f2e3d4c) and 3 free slots". */
 static void say_whom(sentence *s, const fedserver_waiting *w) {
     if (w->out > 0) {
         say(s, " from %u device%s (", w->out, plural(w->out));

@@ -37,7 +37,7 @@ void fedserver_closing_drop(fedserver_closing *closing);
 typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
-    uint64_t update_limit; /* size of the task's largest update, in bytes */
+    uint64_t update_limit; /* the most bytes that an update of the task can have */
     const fedserver_intake *intake;
     fedserver_strategy strategy;
     float *state; /* the strategy's state; NULL: it has none, or a round closes */
