@@ -128,7 +128,7 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
         say_time(s, round->closing_ms);
         return;
     }
-    /* an edge aggregator may have been started with another goal than its task's row has */
+    /* more may have arrived than the goal: an edge aggregator's row may have an older goal */
     const uint32_t missing = round->received < rules->goal ? rules->goal - round->received : 0;
     if (w->out == 0 && round->deadline_ms == 0) {
         say(s,

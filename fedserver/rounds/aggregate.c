@@ -51,7 +51,7 @@ fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message
     return FED_OK;
 }
 
-/* Add an update to the sum, after the strategy's additions have changed its values. */
+/* Let the strategy change the update's values, then add them to the sum. */
 static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));

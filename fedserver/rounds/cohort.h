@@ -9,7 +9,7 @@
 #include "fedserver/stores/store.h"
 
 /* The coordinator can't call a device: each device checks in at a time of its own. So slots are not
- * handed out from a list. When slots become free, each device gets a priority in [0, 1), made from
+ * handed out from a list. When slots become free, each device gets a priority in [0, 1], made from
  * a hash of the task's seed, the drawing and the device. The cohort admits a device once a
  * threshold has reached the device's priority. The threshold grows to 1 over a window. So a device
  * that was drawn and stays away blocks its slot for a short time only. If there are slots for all
@@ -50,7 +50,7 @@ typedef struct fedserver_candidate {
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
                            size_t count, double each, uint32_t slots);
 
-/** The device's priority in [0, 1). The cohort admits the lowest priority first. */
+/** The device's priority in [0, 1]. The cohort admits the lowest priority first. */
 double fedserver_cohort_priority(const fedserver_cohort *cohort,
                                  const fedserver_candidate *candidate);
 
