@@ -35,7 +35,7 @@ typedef struct checking {
     size_t running;
     size_t updates, all_updates; /* stored updates: of this task; of all with open rounds */
     size_t running_updates;
-    /* when the running task that is newest started; until when another task may have run */
+    /* when the running task that started last did so; until when another task may have run */
     int64_t running_started_ms, others_until_ms;
     /* for each device, the lease of its update that was read last: of all tasks; of running ones */
     fedserver_marks leases, running_leases;

@@ -58,8 +58,8 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
  * for a sum with `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
-/** Decode an update's values into sum->decoded, and apply the strategy's additions to them. Only
- * for a sum with `decoded`. */
+/** Decode an update's values into sum->decoded, and let the strategy change them. Only for a sum
+ * with `decoded`. */
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 

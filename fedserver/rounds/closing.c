@@ -202,7 +202,7 @@ static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_erro
 
 static fed_status work(fedserver_closing *c, fed_error *err) {
     const fedserver_store *store = c->rounds.store;
-    /* waits until old files are deleted, before new files are written */
+    /* waits until old blobs are deleted, before new ones are written */
     fedserver_closing_drop(c->before);
     c->before = NULL;
     FED_TRY(open_store(&c->rounds, &c->rounds.db, err));

@@ -102,7 +102,7 @@ typedef struct fedserver_rounds {
     bool tasks_changed;  /* another process may have changed a task */
     bool paused;
     bool shrinks; /* the store may have free space to return to the file system */
-    /* size of the largest update of all tasks ever started, in bytes (rounds/update_limit.h) */
+    /* the most bytes that an update of any task ever started can have (rounds/update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms;

@@ -131,7 +131,7 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t,
 }
 
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
-    /* No device has checked in yet, so slots go to the devices that come first. */
+    /* Until slots are drawn, they go to the devices that come first. */
     t->cohort.start = 1;
     FED_TRY(fedserver_round_load(rounds, t, err));
     FED_TRY(fedserver_stored_load(rounds, t, t->round.number, err));

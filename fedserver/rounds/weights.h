@@ -27,7 +27,7 @@
 typedef struct fedserver_contribution {
     int64_t device;
     uint64_t weight; /* the claim: the update's samples, times the factor of its age (round.h) */
-    /* norm of the update's trained values: as received, and after the strategy's additions */
+    /* norm of the update's trained values: as received, and as the strategy changes them */
     double norm, counted;
     uint32_t samples;
     uint32_t round;

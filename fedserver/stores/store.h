@@ -108,7 +108,7 @@ typedef struct fedserver_keyframe {
 
 /** A device that stands out in a round. */
 typedef struct fedserver_standout {
-    int64_t device; /* 0: not known, for a row that an old release wrote */
+    int64_t device; /* 0: none, or not known */
     char name[17];  /* the first digits of the device's fingerprint; set when the row is read */
     double amount;
 } fedserver_standout;
