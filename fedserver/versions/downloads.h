@@ -41,7 +41,7 @@ enum {
 };
 
 typedef struct fedserver_made {
-    fedserver_blob *blob; /* the bytes of a fed_part; NULL: the slot is free */
+    fedserver_blob *blob; /* the bytes of one or more fed_parts; NULL: the slot is free */
     fed_part_kind kind;
     uint32_t from, to;
     uint64_t tag;
