@@ -33,11 +33,11 @@ typedef struct checking {
     bool closing;
 
     size_t running;
-    size_t updates, all_updates; /* updates: of this task's open round; of all open rounds */
+    size_t updates, all_updates; /* stored updates: of this task; of all with open rounds */
     size_t running_updates;
-    /* when the running task that is newest started; until when another task may have run */
+    /* when the running task that started last did so; until when another task may have run */
     int64_t running_started_ms, others_until_ms;
-    /* the lease of each device's newest update: in all open rounds; in those of running tasks */
+    /* for each device, the lease of its update that was read last: of all tasks; of running ones */
     fedserver_marks leases, running_leases;
 } checking;
 
@@ -205,7 +205,7 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     return FED_OK;
 }
 
-/* Check the updates of the task's open round, if it has one. A damaged body is reported by the
+/* Check the task's stored updates, if it has an open round. A damaged body is reported by the
  * store's own check. */
 static fed_status check_updates(checking *c, fed_error *err) {
     fedserver *s = c->server;
@@ -316,7 +316,7 @@ static fed_status check_tasks(checking *c, fed_error *err) {
 }
 
 static fed_status check_leases(checking *c, fed_error *err) {
-    /* If another task has run since the running task began, the device may have reported to the
+    /* If another task has run since the running task began, a device may have reported to the
      * other task later, in a round that is committed. */
     const bool alone = c->running == 1 && c->others_until_ms <= c->running_started_ms;
     for (size_t k = 0; k < c->leases.count; k++) {
@@ -465,8 +465,8 @@ static void check_start(checking *c) {
     for (size_t k = 0; k < s->rounds.task_count; k++) {
         const fedserver_training *t = s->rounds.tasks[k];
         received += t->round.received + t->round.ahead;
-        /* An edge aggregator gets its number of slots when its process starts. The task's row has
-         * an older number, so do not compare the two. */
+        /* An edge aggregator gets its number of slots when its process starts. The task's row may
+         * have an older number, so do not compare the two. */
         if (t->round.leased > t->task.rules.cohort && t->task.rules.upstream[0] == '\0') {
             FOUND("S4: round %u of task %" PRIu64 " has %u of %u slots taken" FEDSERVER_RESTORE,
                   t->round.number, t->task.wire.id, t->round.leased, t->task.rules.cohort);

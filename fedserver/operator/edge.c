@@ -22,8 +22,9 @@
  *     paused    if the record names the round, the round is closed: updates are refused as late,
  *               and check-ins wait
  *
- * As long as the device has not stored a closed round's change, the round is closed again, with
- * the same updates. Once the change is stored, the round can only be committed.
+ * Upstream sees the edge aggregator as one device, and each offer has the number of that device's
+ * training. While the number is not above record.closed_number, the round is closed again, with
+ * the same updates. Later the round can only be committed.
  */
 enum { MOST = 1000000, LEAST_DEADLINE_MS = 1000 };
 
@@ -91,7 +92,7 @@ static fedserver_task derive(const fedserver_edge *edge, const fedserver_edge_of
     const int64_t lease_ms = offer->lease_ms;
     fedserver_task task = {
         .wire = *offer->task,
-        /* not used: versions come from upstream, and devices get them as patches */
+        /* this codec packs no version: the versions come from upstream */
         .codec_down = "float32",
         .strategy = "fedavg",
         .device_share = 0.5,
@@ -211,7 +212,7 @@ static bool is_in_memory(const fedserver_edge *edge) {
     return t != NULL && fedserver_training_runs(t);
 }
 
-/* The samples that upstream is told. A device that was lowered here counts less upstream, too. */
+/* The samples that upstream is told. A device whose weight is lowered counts less there, too. */
 static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *weights) {
     double samples = (double)sum->samples;
     if (!weights->as_claimed) {
@@ -323,8 +324,9 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
         return FED_OK; /* somebody has paused the task by command, so leave it */
     }
     if (taken_up && offer->owes && offer->version == r->closed_version) {
-        /* Upstream has refused the change, which is in the device's residual now. So the next
-         * change is zeros. */
+        /* A newer training has begun, and upstream has not counted the change. The change is in the
+         * residual of the edge aggregator's device, which adds it to the next change. Zeros then
+         * send it again. */
         memset(offer->values, 0, offer->size * sizeof *offer->values);
         hand_over(edge, change);
         return FED_OK;

@@ -13,9 +13,9 @@ typedef struct fedserver_edge_record {
     uint64_t task; /* number of the edge aggregator's own task, which serves upstream's task */
     /* the round that was opened last, and the version of upstream's model that it trains */
     uint32_t open_round, open_version;
-    /* The round that was closed last, the version that it trained, and the number of the device's
-     * training that takes the round's change (fedclient_round.number). Once a training with a
-     * larger number begins, the change is in the device's residual. */
+    /* The round that was closed last, the version that it trained, and the number of the training
+     * (fedclient_round.number) in which the edge aggregator's device sends the round's change. Once
+     * a training with a larger number begins, the change is in that device's residual. */
     uint32_t closed_round, closed_version;
     uint64_t closed_number;
     uint32_t closed_updates, closed_samples;

@@ -10,7 +10,7 @@
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 
-enum { PATH_SIZE = 1024, NAME_SIZE = 64 }; /* NAME_SIZE: longest file name in the directory */
+enum { PATH_SIZE = 1024, NAME_SIZE = 64 }; /* NAME_SIZE: room for a file's name */
 
 static const int64_t year_s = INT64_C(31557600);
 

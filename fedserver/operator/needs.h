@@ -1,4 +1,4 @@
-/* Estimates how much disk and memory a task takes, before it is queued. */
+/* Estimates how much disk and memory a task takes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_NEEDS_H
 #define FEDSERVER_NEEDS_H

@@ -13,9 +13,9 @@
 
 typedef struct explaining {
     fedserver *server;
-    /* bytes: the limit for all tasks together; the memory of the running tasks */
+    /* bytes: the limit for all tasks together, 0: none; what running tasks take, if limited */
     uint64_t limit, used;
-    uint64_t before; /* the first queued task that waits for memory; 0: none */
+    uint64_t before; /* the first queued task that waits for other tasks' memory; 0: none */
     fedserver_task_visit visit;
     void *user;
 } explaining;

@@ -81,7 +81,7 @@ static const char *plural(uint32_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* Append, for example, " from 7 devices (1f2e..., ... and 2 more) and 3 free slots". */
+/* Append, for example, " from 1 device (1f2e3d4c) and 3 free slots". */
 static void say_whom(sentence *s, const fedserver_waiting *w) {
     if (w->out > 0) {
         say(s, " from %u device%s (", w->out, plural(w->out));
@@ -128,7 +128,7 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
         say_time(s, round->closing_ms);
         return;
     }
-    /* an edge aggregator may have been started with another goal than its task's row has */
+    /* more may have arrived than the goal: an edge aggregator's row may have an older goal */
     const uint32_t missing = round->received < rules->goal ? rules->goal - round->received : 0;
     if (w->out == 0 && round->deadline_ms == 0) {
         say(s,

@@ -8,7 +8,7 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* The number of devices that are named, and of the shown digits of a fingerprint. */
+/* At most so many devices are named, each by so many digits of its fingerprint. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {

@@ -51,7 +51,7 @@ fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message
     return FED_OK;
 }
 
-/* Add an update to the sum, after the strategy's additions have changed its values. */
+/* Let the strategy change the update's values, then add them to the sum. */
 static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));
@@ -143,7 +143,7 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weigh
 
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) {
-    /* D2 in docs/durability.md: each stored update counts once, and no other update counts. */
+    /* D2 in docs/durability.md: only an update of this sum is added again. */
     assert(number < sum->updates);
     const uint32_t count = sum->contributions[number].count;
     /* D3 in docs/durability.md: no update counts for more than its share of the divisor. */
@@ -152,7 +152,7 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {
-    /* D3 in docs/durability.md: the sum is settled. */
+    /* D3 in docs/durability.md: the divisor is not 0. */
     assert(sum->weight > 0 && sum->acc != NULL);
     double scale = (double)sum->weight * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
     for (size_t i = 0; i < sum->size; i++) {

@@ -14,7 +14,7 @@
 #include "fedserver/strategies/strategy.h"
 
 typedef struct fedserver_sum {
-    /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all updates at once */
+    /* [size]: sum of weight * rint(value * 2^30). NULL: the strategy needs all updates at once */
     int64_t *acc;
     /* [size]: an update's decoded values; NULL: they are added straight from the message */
     float *decoded;
@@ -46,9 +46,9 @@ fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
 fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) FED_CHECKED;
 void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contribution);
 
-/** Compute each update's final weight (rounds/weights.h), of at least one update. most: the largest
- * share of one device. If *refold is true, acc was cleared: call fedserver_sum_refold with each
- * update's values, in the order of arrival. */
+/** Compute each update's final weight (rounds/weights.h). The sum must have an update. most: the
+ * largest share of one device. If *refold is true, acc was cleared: call fedserver_sum_refold with
+ * each update's values, in the order of arrival. */
 fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weights *weights,
                                 bool *refold, fed_error *err) FED_CHECKED;
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
@@ -58,8 +58,8 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
  * for a sum with `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
-/** Decode an update's values into sum->decoded, and apply the strategy's additions to them. Only
- * for a sum with `decoded`. */
+/** Decode an update's values into sum->decoded, and let the strategy change them. Only for a sum
+ * with `decoded`. */
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 

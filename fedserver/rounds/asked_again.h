@@ -9,12 +9,11 @@
 fed_status fedserver_decline_end(fedserver_rounds *rounds, fedserver_training *training,
                                  const fedserver_device *device, fed_error *err) FED_CHECKED;
 
-/** End all declines of the device, because its program has started again. */
+/** End the device's declines of the tasks in memory, because its program has started again. */
 fed_status fedserver_declines_end(fedserver_rounds *rounds, const fedserver_device *device,
                                   int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** When the device is asked again for a task that it declined, in Unix ms; 0: it has declined no
- * task. */
+/** When the first of the device's declines of running tasks ends, in Unix ms; 0: there is none. */
 int64_t fedserver_declined_until(const fedserver_rounds *rounds, const fedserver_device *device,
                                  int64_t now_ms);
 

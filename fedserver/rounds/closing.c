@@ -17,8 +17,8 @@
 enum { DELTA_IN_ROW = 65536 };
 
 struct fedserver_closing {
-    /* A copy of the training, which owns the sum, state and residual. It shares task, layout and
-     * old values with the training, and both sides only read these. While the thread runs, only the
+    /* A copy of the training. The copy owns the sum, state and residual. It shares the layout and
+     * the old values with the training, and both only read these. While the thread runs, only the
      * thread may use the members down to `made`. */
     fedserver_training t;
     fedserver_rounds rounds; /* for the thread; has only what is needed to open the store */
@@ -202,7 +202,7 @@ static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_erro
 
 static fed_status work(fedserver_closing *c, fed_error *err) {
     const fedserver_store *store = c->rounds.store;
-    /* waits until old files are deleted, before new files are written */
+    /* waits until old blobs are deleted, before new ones are written */
     fedserver_closing_drop(c->before);
     c->before = NULL;
     FED_TRY(open_store(&c->rounds, &c->rounds.db, err));
@@ -282,7 +282,7 @@ static void *tidy(void *user) {
 }
 
 void fedserver_closing_tidy(fedserver_closing *c) {
-    assert(c->apart); /* S9 in docs/durability.md: only a version made by a thread has files. */
+    assert(c->apart); /* S9 in docs/durability.md: a thread made the version. */
     if (!c->started) {
         c->started = fed_thread_start(&c->thread, tidy, c);
     }

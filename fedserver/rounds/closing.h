@@ -11,7 +11,7 @@
  *     fedserver_closing_begin     takes sum, residual and strategy's state from the training
  *     fedserver_closing_make      makes the next version beside the old one
  *     fedserver_closing_take      gives all of it back to the training
- *     fedserver_closing_tidy      frees the old version and deletes its files
+ *     fedserver_closing_tidy      frees the old version and deletes unused blobs
  *
  * A small version is made at once, in the transaction that settled the round, and is stored in
  * rows. A large version is made by a thread (fedserver_closing_start), after that transaction was
@@ -30,7 +30,7 @@ typedef struct fedserver_closed {
     uint32_t updates;
     uint64_t samples, bytes;
     fedserver_versions version;
-    size_t part_len; /* bytes of the delta to the next version */
+    size_t part_len; /* bytes of the delta that leads to this version */
     bool kept;       /* the store has the version's values, residual and state as blobs */
     uint64_t residual_digest, state_digest;
     const float *state; /* the strategy's state after this version; NULL: it has none */

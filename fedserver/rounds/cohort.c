@@ -67,8 +67,8 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
     if (slots == 0 || all <= slots) {
         return;
     }
-    /* The first threshold is lowered by 2 / sqrt(slots), so that it seldom admits more devices than
-     * there are slots. */
+    /* The first threshold is divided by 1 + 2 / sqrt(slots), so that it seldom admits more devices
+     * than there are slots. */
     cohort->start = (double)slots / all / (1.0 + 2.0 / sqrt(slots));
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
@@ -97,7 +97,7 @@ double fedserver_cohort_priority(const fedserver_cohort *cohort,
     if (cohort->selection == FEDSERVER_SELECT_UNIFORM) {
         return u;
     }
-    /* the candidate may have taken part in a later round since */
+    /* the candidate may have taken part in a later round after the drawing */
     const uint32_t last_round =
         candidate->last_round < cohort->round ? candidate->last_round : cohort->round;
     if (last_round < cohort->longest_ago) {

@@ -9,11 +9,11 @@
 #include "fedserver/stores/store.h"
 
 /* The coordinator can't call a device: each device checks in at a time of its own. So slots are not
- * handed out from a list. When slots become free, each device gets a priority in [0, 1), a hash of
- * the task's seed, the drawing and the device. The cohort admits a device once a threshold has
- * reached the device's priority. The threshold grows to 1 over a window. So a device that was drawn
- * and stays away blocks its slot for a short time only. If there are slots for all candidates, all
- * are admitted at once. */
+ * handed out from a list. When slots become free, each device gets a priority in [0, 1], made from
+ * a hash of the task's seed, the drawing and the device. The cohort admits a device once a
+ * threshold has reached the device's priority. The threshold grows to 1 over a window. So a device
+ * that was drawn and stays away blocks its slot for a short time only. If there are slots for all
+ * candidates, all are admitted at once. */
 typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;
@@ -23,9 +23,9 @@ typedef struct fedserver_cohort {
     /* The fields from here on are the result of fedserver_cohort_draw. */
     double start;         /* the threshold's first value; 1: all devices are admitted */
     double samples;       /* mean of the candidates' known samples; 1: none are known */
-    uint32_t longest_ago; /* round robin: slots go to devices whose last round is at most this */
-    double before;        /* the fraction of candidates whose last round is before longest_ago */
-    double behind;        /* the fraction of candidates whose last round is longest_ago or before */
+    uint32_t longest_ago; /* round robin: slots go first to devices with a last round up to this */
+    double before;        /* round robin: fraction of candidates with a last round before that */
+    double behind;        /* round robin: fraction of candidates with a last round up to that */
 } fedserver_cohort;
 
 typedef struct fedserver_candidate {
@@ -50,7 +50,7 @@ typedef struct fedserver_candidate {
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
                            size_t count, double each, uint32_t slots);
 
-/** The device's priority in [0, 1). The cohort admits the lowest priority first. */
+/** The device's priority in [0, 1]. The cohort admits the lowest priority first. */
 double fedserver_cohort_priority(const fedserver_cohort *cohort,
                                  const fedserver_candidate *candidate);
 

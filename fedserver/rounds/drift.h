@@ -11,7 +11,7 @@
 #include "fedserver/rounds/rounds.h"
 
 /* A device measures the running statistics of batch normalization, and sends how they differ from
- * the version that it was trained on. A change of parameters can be added to a newer version. A
+ * those of the version that it got. A change of parameters can be added to a newer version. A
  * change of statistics can not: two updates that both say "10 has become 3" would make -4. So the
  * movement of the statistics since that version is subtracted from a late update's change. The
  * difference is a change of the newest version. */

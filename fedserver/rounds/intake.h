@@ -50,7 +50,7 @@ struct fedserver_intake {
                              const fedserver_phase *phase, uint64_t *most,
                              fed_error *err) FED_CHECKED;
 
-    /** Check every byte against the task and its model, and open the values. Call drop afterwards,
+    /** Check the update against the task and its model, and open the values. Call drop afterwards,
      * but not after an error. *why is a text for the device. FED_ERANGE: a value or the loss is too
      * large to be counted. */
     fed_status (*open)(const fedserver_task *task, const fed_layout *layout,
@@ -79,7 +79,7 @@ const fedserver_intake *fedserver_intake_of(const fedserver_task *task);
 /** An update whose loss has a larger magnitude is refused. */
 #define FEDSERVER_LOSS_LIMIT 1e12f
 
-/** The size in bytes of an update's head without custom metrics. No body is smaller. */
+/** The size in bytes of an update's head without custom metrics. No valid body is smaller. */
 size_t fedserver_intake_head_bytes(void);
 
 /** The largest size in bytes of an update's body, over all phases of the task: a late update may be

@@ -14,7 +14,7 @@
 #include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/roster.h"
 
-/* Waiting devices are woken at most once in this time, because all of them then ask again. */
+/* Freed slots wake the waiting devices at most once in this time: all of them then ask again. */
 enum { WAKE_SPACING_MS = 100 };
 /* The window during which drawn devices are preferred lasts the deadline / WINDOW_PART, at most
  * WINDOW_MOST_MS. After it the cohort admits all devices to the slots that are left. */
@@ -191,7 +191,7 @@ static bool wanted(const fedserver_training *t, const fedserver_device *device, 
     return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms);
 }
 
-/* Synchronous: has the device reported in this round? Then the device gets no other slot. */
+/* Synchronous: does the device's row say that the device has reported in this round? */
 static bool reported(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
            device->counted_lease == device->lease;
@@ -222,8 +222,7 @@ static bool can_take(const fedserver_training *t, const fedserver_device *device
 
 /* Find devices that could take a slot. Where at most LOOKED_AT devices checked in lately, all are
  * looked at. Else LOOKED_AT devices in memory are picked at random, and *each is the number of
- * devices that one stands for. The candidates do not decide who gets a slot, only how fast the
- * cohort admits all devices. */
+ * devices that one stands for. Devices that are not candidates can get a slot, too. */
 static size_t find_candidates(const fedserver_rounds *rounds, const fedserver_training *t,
                               int64_t now_ms, fedserver_candidate candidates[LOOKED_AT],
                               double *each) {
@@ -399,7 +398,7 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     *offer = (fedserver_offer){
         .task = t->task.wire.id, .priority = t->task.priority, .served = t->served};
     const fedserver_round_event event = checkin_event(t, device, roams, now_ms, &offer->admits_ms);
-    /* no lease is given while a round closes */
+    /* no new lease is given while a round closes */
     const bool full =
         t->round.phase == FEDSERVER_ROUND_FULL || t->round.phase == FEDSERVER_ROUND_CLOSING;
     offer->place = places[event];
@@ -488,7 +487,6 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
     return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(rounds, t, err) : FED_OK;
 }
 
-/* lease_task 0 is no task. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_device *device, int64_t now_ms, fed_error *err) {
     /* S10 in docs/durability.md: the lease holds a slot. */

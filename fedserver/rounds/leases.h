@@ -18,9 +18,9 @@ typedef struct fedserver_checkin {
  * Handle a check-in: the device gets a slot in one of the running tasks, or waits. After
  * FEDSERVER_DO_LEASE the device has its new lease.
  *
- * holds: the tasks whose models the device stores, from its check-in. A device whose slots are all
- * kept (fedserver_task_kept) gets no other task, since it would lose a residual (D4 in
- * docs/durability.md).
+ * holds: the tasks whose models the device stores, from its check-in. A device that must keep
+ * as many of them as it can store (fedserver_task_kept) gets no other task, since it would lose a
+ * residual (D4 in docs/durability.md).
  */
 fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
                                     const fed_checkin *holds, int64_t now_ms,

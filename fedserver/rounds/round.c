@@ -89,7 +89,7 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
 }
 
 /* Open the next attempt. An asynchronous round keeps its leases and updates, and gets a new
- * deadline. */
+ * deadline if it has updates. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
     /* S5 in docs/durability.md: a round that closes never reopens. */

@@ -10,11 +10,11 @@
 /*
  * One state machine serves two kinds of tasks.
  *
- * Synchronous (staleness 0): a round gives each slot to one device, and waits for `goal` updates or
- * for the deadline. An attempt that misses the minimum is abandoned, and its leases end.
+ * Synchronous (staleness 0): a device that has reported keeps its slot. A round waits for `goal`
+ * updates or for the deadline. An attempt that misses the minimum is abandoned, and its leases end.
  *
  * Asynchronous (FedBuff): a slot is free again once its device has reported or its lease has ended.
- * Each lease has its own deadline, and outlasts the round. No attempt is abandoned.
+ * Each lease has its own deadline, and may outlast the round. No attempt is abandoned.
  *
  * A round with enough updates closes: the new version is made from these updates, which may take a
  * while. Meanwhile no new lease is given. Synchronous: all leases have ended, and updates are
@@ -40,8 +40,7 @@ typedef struct fedserver_round {
     int64_t closing_ms;  /* when the round began to close; 0: it does not close */
 } fedserver_round;
 
-/** An event of a round. The caller has looked up the device's lease. A lease is valid while an
- * update with this lease would count. */
+/** An event of a round. The caller has looked up the device's lease. */
 typedef enum fedserver_round_event {
     FEDSERVER_ON_START = 0,
     FEDSERVER_ON_RESUMED, /* a task that was paused continues with its open round */
@@ -110,7 +109,7 @@ uint32_t fedserver_round_counting(const fedserver_round *round);
  * docs/durability.md). The mean is sum(weight * update) / sum(weight).
  *
  * Paper: Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022,
- * section 5. Departs: the paper divides a sum of K equal updates by K.
+ * section 5. Departs: the paper divides the sum of K updates by K.
  */
 uint32_t fedserver_round_weight(const fedserver_round_rules *rules, uint32_t counting,
                                 uint32_t trained);

@@ -37,7 +37,7 @@ void fedserver_closing_drop(fedserver_closing *closing);
 typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
-    uint64_t update_limit; /* size of the task's largest update, in bytes */
+    uint64_t update_limit; /* the most bytes that an update of the task can have */
     const fedserver_intake *intake;
     fedserver_strategy strategy;
     float *state; /* the strategy's state; NULL: it has none, or a round closes */
@@ -102,7 +102,7 @@ typedef struct fedserver_rounds {
     bool tasks_changed;  /* another process may have changed a task */
     bool paused;
     bool shrinks; /* the store may have free space to return to the file system */
-    /* size of the largest update of all tasks ever started, in bytes (rounds/update_limit.h) */
+    /* the most bytes that an update of any task ever started can have (rounds/update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms;

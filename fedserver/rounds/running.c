@@ -129,7 +129,7 @@ static fed_status view_task(void *user, const fedserver_task *task, bool *more, 
     if (fedserver_rounds_append(view, &t) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for another task");
     }
-    /* S14 in docs/durability.md: only running tasks have leases. */
+    /* S14 in docs/durability.md: only running tasks are viewed. */
     assert(task->state == FEDSERVER_TASK_RUNNING);
     t->task = *task;
     FED_TRY(fedserver_round_load(view, t, err));

@@ -14,7 +14,7 @@ bool fedserver_unreadable(fed_status status) {
 
 fed_status fedserver_set_aside(fedserver_rounds *rounds, const fedserver_task *task,
                                const fed_error *why, fed_error *err) {
-    /* S14 in docs/durability.md: a task in memory is a running or a finished one. */
+    /* S14 in docs/durability.md: no task in memory is paused here. */
     assert(fedserver_rounds_task(rounds, task->wire.id) == NULL);
     fedserver_task paused = *task;
     paused.state = FEDSERVER_TASK_PAUSED;

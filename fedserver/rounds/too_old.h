@@ -5,7 +5,7 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** How each reason begins that is stored when the coordinator declines a task for a device. */
+/** How the stored reason begins when the coordinator declines a task for a device as too old. */
 #define FEDSERVER_TOO_OLD "the software of this device "
 
 /** Set *wire to the task as devices are told it in the open round or, without one, in the next

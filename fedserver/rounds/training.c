@@ -131,7 +131,7 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t,
 }
 
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
-    /* No device has checked in yet, so slots go to the devices that come first. */
+    /* Until slots are drawn, they go to the devices that come first. */
     t->cohort.start = 1;
     FED_TRY(fedserver_round_load(rounds, t, err));
     FED_TRY(fedserver_stored_load(rounds, t, t->round.number, err));
@@ -472,7 +472,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
 }
 
 /* After an asynchronous update was counted: store the deadline that the first update of a round
- * starts, and offer the slot that the update frees. */
+ * starts. If no slot was free, offer the slot that the update frees. */
 static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_training *t,
                                      int64_t now_ms, fed_error *err) {
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {

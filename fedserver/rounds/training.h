@@ -24,9 +24,9 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Commit the open round, whatever has arrived, with a version that another coordinator has made
- * from this round's sum and from other coordinators' sums. The task must have an open round.
- * values: float32[layout->size] of the version. last: the task is finished with this version. */
+/** Commit the open round, whatever has arrived, with a version that another coordinator has made.
+ * The task must have an open round. values: float32[layout->size] of the version. last: the task is
+ * finished with this version. */
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *training,
                                    const float *values, bool last, int64_t now_ms,
                                    fed_error *err) FED_CHECKED;

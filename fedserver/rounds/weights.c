@@ -96,7 +96,7 @@ static double find_cap(parties *p, double most) {
     return INFINITY;
 }
 
-/* Apply rules 1 and 2 of weights.h. Returns whether any claim is lowered. */
+/* Apply rules 1 and 2 of weights.h. Returns whether they lower anything. */
 static bool lower(parties *p, double most) {
     bool lowered = false;
     if (most >= 1 || most <= 0) {

@@ -11,11 +11,13 @@
 
 /*
  * An update claims a weight: its samples, times the factor of its age. Three rules change claims:
- * 1. All claims of one device together are lowered to `most` of the round's weight.
+ * 1. If the claims of one device together are above `most` of the round's weight, they are
+ *    lowered to it.
  * 2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most` of
  *    the round's reach, the values of the device's updates are added fewer times, as if the
  *    updates were shorter.
- * 3. All weights are multiplied by one power of two, so that the integer sum can't overflow.
+ * 3. If rule 1 or 2 lowers anything, or the integer sum could overflow, all weights are multiplied
+ *    by one power of two with which the sum can't overflow.
  *
  * Rules 1 and 2 apply if `most` times the number of devices is above 1. With fewer devices, one of
  * them must have more than `most`. All updates of a device are lowered by the same factor. The
@@ -25,7 +27,7 @@
 typedef struct fedserver_contribution {
     int64_t device;
     uint64_t weight; /* the claim: the update's samples, times the factor of its age (round.h) */
-    /* norm of the update's trained values: as received, and after the strategy's additions */
+    /* norm of the update's trained values: as received, and as the strategy changes them */
     double norm, counted;
     uint32_t samples;
     uint32_t round;
@@ -39,7 +41,7 @@ typedef struct fedserver_contribution {
 typedef struct fedserver_weights {
     bool as_claimed; /* share and count of each update equal its weight */
     uint64_t weight; /* sum of all shares, below FEDCODEC_FOLD_WEIGHT */
-    /* weighted mean; with three or more updates, each loss is limited to 100 times the median */
+    /* weighted mean; of three or more updates, losses are cut to 100 times their median size */
     double loss;
     int64_t heaviest, furthest; /* the devices with the largest claim and the largest reach */
     double heaviest_share;
@@ -47,8 +49,8 @@ typedef struct fedserver_weights {
     bool heaviest_lowered, furthest_lowered; /* heaviest: by rule 1; furthest: by rule 2 */
 } fedserver_weights;
 
-/** Settle contributions[count], count >= 1. most: the largest share of one device, 1 or more for no
- * limit. FED_ENOMEM: nothing is settled. */
+/** Settle contributions[count], count >= 1. most: the largest share of one device; no limit if
+ * it is at most 0 or at least 1. FED_ENOMEM: nothing is settled. */
 fed_status fedserver_weights_settle(fedserver_contribution *contributions, size_t count,
                                     double most, fedserver_weights *weights) FED_CHECKED;
 

@@ -47,17 +47,17 @@ typedef struct fedserver_device {
     /* SHA-256 of the device's public key; old releases stored that of its certificate */
     uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t enrolled_ms, expires_ms;
-    /* the newest lease (0: none yet), and its task, round and attempt */
+    /* the newest lease (0: none yet), and its task (0: it was given back), round and attempt */
     uint64_t lease;
     uint64_t lease_task;
     uint32_t lease_round, lease_attempt;
     uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
     uint64_t counted_digest;    /* digest of the update counted last; 0: not known */
-    uint64_t evaluated_task;    /* the task of the newest model that the device has measured */
-    uint32_t evaluated_version; /* version of the newest model that the device has measured */
+    uint64_t evaluated_task;    /* the task of the model that the device measured last */
+    uint32_t evaluated_version; /* version of the model that the device measured last */
     int64_t revoked_ms;
     int64_t lease_deadline_ms;
-    int64_t cloned_ms; /* when two copies of the device's state last reported; 0: never */
+    int64_t cloned_ms; /* when two copies of the device's state were last noted; 0: never */
     uint32_t samples;  /* number of samples of the device's data, as last reported; 0: not known */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
@@ -108,7 +108,7 @@ typedef struct fedserver_keyframe {
 
 /** A device that stands out in a round. */
 typedef struct fedserver_standout {
-    int64_t device; /* 0: not known, for a row that an old release wrote */
+    int64_t device; /* 0: none, or not known */
     char name[17];  /* the first digits of the device's fingerprint; set when the row is read */
     double amount;
 } fedserver_standout;
@@ -126,7 +126,7 @@ typedef struct fedserver_round_row {
     uint64_t own_dropped;
     /* the device with the largest share of the round's weight; amount: the share, 0 to 1 */
     fedserver_standout heaviest;
-    /* the device with the largest reach (rounds/weights.h); amount: the norm of its update */
+    /* the device with the largest reach (rounds/weights.h); amount: its largest norm */
     fedserver_standout furthest;
     /* Evaluators have measured the round's model, so accuracy and test_loss are set. round_put
      * ignores all three members. */
@@ -142,7 +142,7 @@ typedef struct fedserver_update_row {
     uint64_t lease;
 } fedserver_update_row;
 
-/** A device's answer that it can't serve a task. */
+/** A decline: a device can't serve a task. */
 typedef struct fedserver_decline {
     int64_t device;
     const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */
@@ -292,8 +292,7 @@ typedef struct fedserver_store {
     void (*rollback)(void *db);
     /** Begin a transaction before its first write, so that this write can't fail with FED_EBUSY.
      * Other handles can't write until the commit or the rollback. FED_EBUSY: another handle has
-     * been writing for wait_ms; nothing has changed. Optional: a store whose handles wait for each
-     * other without a limit has no such function. */
+     * been writing for wait_ms; nothing has changed. Optional. */
     fed_status (*reserve)(void *db, unsigned wait_ms, fed_error *err) FED_CHECKED;
     /** Has this handle written anything since its last commit, or tried to? */
     bool (*writing)(const void *db);
@@ -383,8 +382,9 @@ typedef struct fedserver_store {
                             void *user, fed_error *err) FED_CHECKED;
     /** Set the task's place among the queued, running and paused tasks; smaller numbers first. */
     fed_status (*task_place)(void *db, uint64_t id, uint64_t position, fed_error *err) FED_CHECKED;
-    /** Delete all data of one cancelled task, except its row and its committed rounds, and set *id
-     * to that task. FED_ENOTFOUND: no cancelled task has data left to delete. */
+    /** Delete all data of one cancelled task, except its row, its committed rounds and their
+     * metrics, and set *id to that task. FED_ENOTFOUND: no cancelled task has data left to
+     * delete. */
     fed_status (*task_clear)(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
     /** Return some of the database's free space to the file system. *left: there is more. */
     fed_status (*shrink)(void *db, bool *left, fed_error *err) FED_CHECKED;

@@ -43,8 +43,8 @@ fed_status fedserver_store_present(const char *directory, fedserver_store_choice
                                    fed_error *err) FED_CHECKED;
 
 /** Read the choice of a store from its text: "NAME", "NAME:WHERE", or a URL that begins with the
- * store's name. NULL means the default store. FED_EINVAL: this build has no such store, or WHERE
- * is missing, or the store takes none. */
+ * store's name or alias. NULL means the default store. FED_EINVAL: this build has no such store, or
+ * WHERE is missing, or the store takes none. */
 fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choice,
                                  fed_error *err) FED_CHECKED;
 

@@ -191,7 +191,7 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
 }
 
 /* Check the URL of an HTTP cache. The names of files are appended to it, so it can have no query
- * or fragment. It must have no password either, since each device would log it. */
+ * or fragment. It must have no password either, since devices get the URL. */
 static fed_status check_downloads(const source *s, const char *url, fed_error *err) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                   "-._~!$&'()*+,;=:@%/[]";

@@ -9,8 +9,8 @@
 #include "fedserver/task/task.h"
 
 /** Parse text[len] and check it. `path` names the file in messages. A relative path in the text is
- * relative to the folder of `path`. FED_EFORMAT: the text is not JSON. FED_EINVAL: a key or a
- * value is wrong, with a message "FILE:LINE: key ...". On failure *config is unchanged. */
+ * relative to the folder of `path`. FED_EFORMAT: the text is no JSON object. FED_EINVAL: a key or a
+ * value is wrong or missing; the message names the key. On failure *config is unchanged. */
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
                                   fedserver_config *config, fed_error *err) FED_CHECKED;
 

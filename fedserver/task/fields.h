@@ -74,8 +74,8 @@ void fedserver_field_preset(const fedserver_field *field, void *member);
 const char *fedserver_field_take(const fedserver_field *field, void *member, const json_t *value,
                                  bool bounded, char found[96]);
 
-/** Write the value as JSON. A number has the shortest text that fedserver_field_take reads back to
- * the same bits. Not for FEDSERVER_LIST. */
+/** Write the value as JSON. A number is written so that fedserver_field_take reads the same number.
+ * Not for FEDSERVER_LIST. */
 void fedserver_field_write(const fedserver_field *field, const void *member, fed_writer *w);
 
 #endif

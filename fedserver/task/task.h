@@ -39,8 +39,8 @@ enum { FEDSERVER_PHASES = 32 }; /* the most phases that can follow phase 0 */
 typedef struct fedserver_round_rules {
     uint32_t rounds;
     uint32_t cohort;  /* number of slots, for one round or, if asynchronous, at any time */
-    uint32_t goal;    /* with this many updates a round commits at once */
-    uint32_t minimum; /* with this many updates a round commits at the deadline */
+    uint32_t goal;    /* with this many updates a round closes at once */
+    uint32_t minimum; /* with this many updates a round closes at the deadline */
     /* Synchronous: how long an attempt lasts from its first lease on. Asynchronous: how long a
      * round lasts from its first update on, and how long a lease lasts. */
     int64_t deadline_ms;
@@ -64,7 +64,7 @@ typedef struct fedserver_task {
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* strategy spec: how updates become the next version */
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
-    uint32_t priority;       /* a device gets the task with the larger number first */
+    uint32_t priority; /* of equal offers to a device, the larger number wins (rounds/choice.h) */
     /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
     fedserver_round_rules rules;

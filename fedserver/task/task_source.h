@@ -24,7 +24,7 @@ void fedserver_source_close(fedserver_source *s);
 
 /** Set every member of *config that has a key; *config is all zeros before. A key that the task
  * leaves out has its default. A key that a phase leaves out has the value of the phase before.
- * FED_EINVAL: a value is wrong; the message has file, line and key. FED_EVERSION: a stored task
+ * FED_EINVAL: a value is wrong or missing; the message names the key. FED_EVERSION: a stored task
  * has a key that this program does not know. */
 fed_status fedserver_source_read(fedserver_source *s, fedserver_config *config,
                                  fed_error *err) FED_CHECKED;

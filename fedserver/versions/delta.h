@@ -14,7 +14,7 @@
 #include "fedserver/versions/blob.h"
 
 /*
- * Every device applies the same deltas that the coordinator applied, so both have the same bits.
+ * A device applies the same deltas that the coordinator applied, so both have the same bits.
  * The deltas of recent versions lie one after the other in a single blob, the chain. The deltas
  * that a device lacks are a slice of the chain, and all answers share the chain's bytes. A chain
  * that has grown larger than a snapshot's values loses its oldest deltas, because devices then get
@@ -27,7 +27,7 @@ typedef struct fedserver_link {
     size_t start;
     uint64_t digest;
     bool patch;
-    size_t plain_len; /* bytes of the part without second stages (lossless passes after a codec) */
+    size_t plain_len; /* fedserver_versions_plain_len of this part */
 } fedserver_link;
 
 typedef struct fedserver_versions {
@@ -93,9 +93,9 @@ size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, 
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 
-/** The number of bytes that the parts from version `have` to `want` have without second stages, or
- * up to 4 bytes less for each part. The result is larger than fedserver_versions_chain_len where a
- * second stage packs one of the parts. */
+/** The number of bytes that the parts from version `have` to `want` have without second stages
+ * (lossless passes after a codec), or up to 4 bytes less for each part. The result is larger than
+ * fedserver_versions_chain_len where a second stage packs one of the parts. */
 size_t fedserver_versions_plain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
 /** Append to `parts` the chain's parts from version `have` to `want`, without second stages. The

@@ -1,4 +1,4 @@
-/* Chooses the shortest download that leads to a version, and keeps those that were made. */
+/* Chooses a short download that leads to a version, and keeps those that were made. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/downloads.h"
 

@@ -18,15 +18,15 @@
  * Patches and snapshots are made when a device first asks for them, and are kept for a while. A
  * patch or snapshot that is made again has the same bytes.
  *
- * The time for making is bounded: after each patch or snapshot, nothing is made for a while. Only
- * the newest version's snapshot causes no such pause. During a pause a device gets a download that
- * exists already. Memory is bounded too:
+ * The time for making is bounded: after a patch, an unpacked chain or an old version's snapshot
+ * was made, none of these is made for a while. Memory is bounded too:
  *
  * - There are at most FEDSERVER_SNAPSHOTS snapshots. To make room for another one, the snapshot of
  * the newest version among them is freed, so that devices that began first can finish.
  *
- * - The patches have about two snapshots' bytes. A patch to the newest version that a device asked
- * for within FEDSERVER_PATCH_MS is not freed to make room for another patch.
+ * - The patches and unpacked chains have at most about two snapshots' bytes. A patch to the
+ * newest version that a device asked for within FEDSERVER_PATCH_MS is not freed to make room for
+ * another patch.
  *
  * A patch or an old version's snapshot that no device has asked for within FEDSERVER_SNAPSHOT_MS is
  * freed.
@@ -36,12 +36,12 @@ enum {
     FEDSERVER_PATCHES = 16,
     FEDSERVER_SNAPSHOT_MS = 30 * 60 * 1000,
     FEDSERVER_PATCH_MS = 60 * 1000,
-    /* after making a download of a model with N values, nothing is made for N / 1024 ms */
+    /* for a model with N values, that pause lasts N / 1024 ms */
     FEDSERVER_MADE_VALUES = 1024
 };
 
 typedef struct fedserver_made {
-    fedserver_blob *blob; /* the bytes of a fed_part; NULL: the slot is free */
+    fedserver_blob *blob; /* the bytes of one or more fed_parts; NULL: the slot is free */
     fed_part_kind kind;
     uint32_t from, to;
     uint64_t tag;

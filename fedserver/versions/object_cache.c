@@ -245,8 +245,8 @@ static fed_status seal_now(fedserver_object_cache *object_cache, const char *dir
         FED_TRY(sweep(directory, err));
         object_cache->swept = true;
     }
-    /* A short run is sealed at once. A long run is sealed in steps that leave half of the budget to
-     * short runs. */
+    /* A short run is sealed at once, or not now. A long run is sealed in steps that leave half of
+     * the budget to short runs. */
     const size_t work = 2 * len_of(&request->run);
     const int64_t passed_ms = now_ms > object_cache->work_ms ? now_ms - object_cache->work_ms : 0;
     const int64_t whole_ms = FEDSERVER_OBJECT_CACHE_STEP / FEDSERVER_OBJECT_CACHE_RATE;

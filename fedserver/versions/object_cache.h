@@ -18,7 +18,7 @@
  *
  * Time is bounded: FEDSERVER_OBJECT_CACHE_STEP bytes at once, and FEDSERVER_OBJECT_CACHE_RATE bytes
  * a millisecond in the long run, are hashed and sealed. A large download is sealed in steps, by the
- * requests of many devices. Until then, devices get the bytes from the coordinator.
+ * requests of many devices. Until it is sealed, devices get its bytes from the coordinator.
  *
  * Disk is bounded: each task's files have at most FEDSERVER_OBJECT_CACHE_SNAPSHOTS times a
  * snapshot's bytes. Files that no device has asked for within FEDSERVER_SNAPSHOT_MS are deleted.

@@ -34,8 +34,8 @@ fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
                                        const fedserver_versions *v, uint32_t *reach,
                                        fed_error *err) FED_CHECKED;
 
-/** Apply deltas to a keyframe's values, up to `version`. FED_EFORMAT: the deltas do not lead
- * there. */
+/** Apply deltas to a keyframe's values, up to `version`. FED_EFORMAT: the keyframe is damaged, or
+ * the deltas do not lead there. */
 fed_status fedserver_old_versions_replay(const fedserver_archive *archive,
                                          const fedserver_keyframe *keyframe, float *values,
                                          uint32_t version, fed_error *err) FED_CHECKED;

@@ -126,8 +126,7 @@ fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, si
 
 fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
     fedserver_pg *db = user;
-    /* S9 in docs/durability.md: no uncommitted row of this handle may name a blob, because the
-     * sweep would delete that blob. */
+    /* S9 in docs/durability.md: the sweep is a transaction of its own. */
     assert(!db->writing);
     const fed_status status =
         fedserver_pg_write_aside(db, FEDSERVER_SQL_BLOB_SWEEP, VALUES(INT(task)), err);

@@ -13,7 +13,7 @@ enum { PARAMETERS = 16, STARTING_UP_MS = 30000, AGAIN_MS = 100, ANSWER_MS = 6000
 
 /* The session's settings. Keepalives let the server notice a broken connection. A statement waits
  * at most 5 s for a lock. The server ends a transaction that is idle for 60 s. Commits wait until
- * the data is on the disk, and on the synchronous standby if there is one. */
+ * the data is on the disk, and has reached the synchronous standby, if there is one. */
 static const char session[] =
     "SET search_path = fedserver; SET client_min_messages = warning; SET jit = off;"
     "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s';"

@@ -1,6 +1,6 @@
 /*
  * A handle of the PostgreSQL store: one connection, whose statements go out in libpq's pipeline
- * mode. A batch of writes costs one round trip, because only the commit waits for answers.
+ * mode. Most writes do not wait for their answers: the commit does.
  *
  * Every wait ends: where the server neither takes nor sends a byte for answer_ms, the connection is
  * given up. Answers are read while statements are sent, since a server whose answers nobody reads
@@ -204,8 +204,8 @@ static uint64_t get_number(const char *src, int len) {
     return number;
 }
 
-/* PostgreSQL refuses text that is not UTF-8, so such a text is cleaned first. Most texts come from
- * devices, and a device must not be able to make a batch fail. */
+/* PostgreSQL refuses text that is not UTF-8, so such a text is cleaned first. A text may come
+ * from a device, and a device must not be able to make a batch fail. */
 static fed_status set_text(parameters *p, int k, const char *text, fed_error *err) {
     p->values[k] = text;
     if (!fed_utf8_valid(text)) {

@@ -45,7 +45,7 @@ typedef struct fedserver_pg {
     unsigned sent;    /* statements sent since the pipeline's last synchronization */
     unsigned next_at; /* number, from 1, of the sent statement that returns the revision; 0: none */
     int64_t next;     /* the revision that this transaction's commit will make */
-    int64_t revision; /* the newest committed revision that this handle has read */
+    int64_t revision; /* the newest committed revision that this handle knows */
     bool looked;
     int64_t looked_ms;
     char place[200]; /* the database and its host, for errors */
@@ -79,8 +79,8 @@ fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_v
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) FED_CHECKED;
 void fedserver_pg_rollback(fedserver_pg *db);
 
-/** Read the number of commits of all handles, without this handle's open transaction.
- * FED_EVERSION: another release has changed the tables. */
+/** Read the number in `revision`, to which each commit of rows adds 1, without this handle's open
+ * transaction. FED_EVERSION: another release has changed the tables. */
 fed_status fedserver_pg_revision(fedserver_pg *db, int64_t *revision, fed_error *err) FED_CHECKED;
 
 /** Has PostgreSQL notified this handle since the last call that another handle has committed? Only

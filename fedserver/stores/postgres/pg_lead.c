@@ -25,8 +25,8 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* Unit: ms. The leader renews its lead every RENEW_MS. The other times limit waits for the
- * server. */
+/* Unit: ms. The leader renews its lead every RENEW_MS. AGAIN_MS is a pause. The other times
+ * limit waits for the server. */
 enum { RENEW_MS = 500, PULSE_MS = 5000, ASK_MS = 2000, ENDING_MS = 5000, AGAIN_MS = 20 };
 
 /* The first half of the advisory lock's number, "FedT". The second half is the term. */

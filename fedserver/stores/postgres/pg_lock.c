@@ -109,7 +109,7 @@ fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
 }
 
 /* A dead process's lock is free once the server notices that its connection has ended, which takes
- * milliseconds. So wait for a dead holder, but fail at once where the holder is alive. */
+ * milliseconds. So wait for a holder that is known to be dead, and fail at once for any other. */
 fed_status fedserver_pg_lock(void *user, fed_error *err) {
     fedserver_pg *db = user;
     const int64_t end_ms = fed_clock_monotonic_ms() + DEAD_MS;

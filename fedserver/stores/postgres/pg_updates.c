@@ -12,7 +12,7 @@ static const fedserver_column update_columns[] = {UPDATE_COLUMNS(COLUMN, )};
 #undef RECORD
 
 /* Updates are read in pages of rows. A body longer than SMALL is read by a statement of its own,
- * so a page takes at most PAGE * SMALL bytes. */
+ * so the bodies of a page take at most PAGE * SMALL bytes. */
 enum { PAGE = 32, SMALL = 65536 };
 
 fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, const uint8_t *body,

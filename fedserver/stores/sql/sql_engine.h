@@ -85,7 +85,7 @@ typedef struct fedserver_sql_row {
 
 typedef struct fedserver_written {
     int64_t rows;
-    int64_t id; /* first column that the statement returns, such as the id of a new row */
+    int64_t id; /* the id of a new row; PostgreSQL: the first column that the statement returns */
 } fedserver_written;
 
 struct fedserver_engine {

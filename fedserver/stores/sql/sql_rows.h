@@ -1,5 +1,5 @@
-/* Functions of the store that are the same on every SQL engine. store.h explains each under its
- * name without fedserver_sql_. */
+/* Functions of the store that are the same on every SQL engine. store.h explains those without a
+ * comment, under their names without fedserver_sql_. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQL_SQL_ROWS_H
 #define FEDSERVER_STORES_SQL_SQL_ROWS_H
@@ -100,7 +100,8 @@ fed_status fedserver_sql_keyframe_find(void *db, uint64_t task, uint32_t version
                                        fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_keyframe_prune(void *db, uint64_t task, uint32_t version,
                                         fed_error *err) FED_CHECKED;
-/** Read a blob that a row names, so a missing blob is FED_EFORMAT. bytes NULL: set only *len. */
+/** Read a blob that a row names. FED_EFORMAT: it is missing. bytes NULL: set only *len, which may
+ * then be 0 for a missing blob. */
 fed_status fedserver_sql_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
                                     size_t *len, fed_error *err) FED_CHECKED;
 

@@ -12,9 +12,9 @@
 
 /*
  * A blob is a whole file that never changes. The file gets its name once its bytes are on the
- * disk, and a row that names the file is committed after that (S9 in docs/durability.md). So a
- * file that no row names may be deleted. Writing a blob touches neither the database nor its lock,
- * so another thread may do it, with a handle of its own.
+ * disk, and a row that names the file is committed after that (S9 in docs/durability.md). After a
+ * crash, a file that no row names may be deleted. Writing a blob touches neither the database nor
+ * its lock, so another thread may do it, with a handle of its own.
  */
 
 /** Functions of the store: store.h explains blob_put and blob_find. */

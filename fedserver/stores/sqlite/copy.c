@@ -62,7 +62,7 @@ static fed_status hold(const fedserver_database *db, const large_bodies *large, 
     return FED_OK;
 }
 
-/* Older layouts lack columns that find_large needs. */
+/* Older layouts may lack columns that find_large needs. */
 static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *err) {
     large_bodies large;
     int64_t layout;

@@ -66,8 +66,8 @@
 #define FEDSERVER_SCHEMA_KEPT                                                                      \
     "CREATE INDEX deltas_kept ON deltas (task, digest) WHERE digest IS NOT NULL;"
 
-/* Devices with a lease of a round that is not over, since version 14. The device's row in
- * `devices` says whether that lease still holds. */
+/* Devices with a lease that may still hold, since version 14. The device's row in `devices` says
+ * whether it does. */
 #define FEDSERVER_SCHEMA_LEASES                                                                    \
     "CREATE TABLE leases (task INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL," \
     " PRIMARY KEY (task, round, device)) STRICT, WITHOUT ROWID;"

@@ -1,4 +1,4 @@
-/* Segment files: one for each round, beside server.db, with the updates too large for a row. */
+/* Segment files, beside server.db: at most one for each round, with updates too large for a row. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SEGMENT_H
 #define FEDSERVER_STORES_SQLITE_SEGMENT_H

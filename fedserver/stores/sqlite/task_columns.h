@@ -1,4 +1,4 @@
-/* Upgrades tasks from layouts 1 to 8, which kept a task in columns and its phases in rows. */
+/* Upgrades tasks from layout 8, which keeps a task in columns and its phases in rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_TASK_COLUMNS_H
 #define FEDSERVER_STORES_SQLITE_TASK_COLUMNS_H
