@@ -30,8 +30,10 @@ FED_API_BEGIN
 /* -- Make a coordinator -- */
 
 typedef struct fedserver_init_options {
-    const char *const *hosts; /* names and addresses in the server certificate, NULL at the end */
-    const char *store;        /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
+    /* names and addresses in the server certificate, NULL at the end; NULL: localhost, 127.0.0.1,
+     * ::1 */
+    const char *const *hosts;
+    const char *store; /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
 } fedserver_init_options;
 
 /** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: the directory
