@@ -49,10 +49,9 @@ typedef struct fedtrain_gradient {
     fedtrain_sink sink; /* done is called as fedtrain/sink.h says; done may be NULL */
 
     /* NULL, or the optimizer step that the sink takes. With a step, `done` may be called for parts
-     * of a layer, each parameter once, when the pass no longer needs it. `at` may then hold the
-     * gradient of the last part only. The backend may also take the step itself for some or all
-     * parameters, with the same resulting bits, without calling `done` for them. A backend with
-     * `begin` does so for all parameters. */
+     * of a layer, each parameter at most once, when the pass no longer needs it. `at` may then
+     * hold the gradient of the last part only. The backend may also take the step itself for some
+     * or all parameters, with the same resulting bits, without calling `done` for them. */
     const fedtrain_update *update;
 } fedtrain_gradient;
 
@@ -61,7 +60,7 @@ struct fed_gpu;         /* see fed/gpu.h */
 struct fed_gpu_stream;
 
 /** The functions that a GPU's backend adds: passes and steps that the caller starts and does not
- * wait for. Only explain, gpu and stream may be called outside begin and end. */
+ * wait for. Only explain, gpu, stream, params and gradient may be called outside begin and end. */
 typedef struct fedtrain_device_vtable {
     fed_status (*explain)(void *self, fed_status status, fed_error *err) FED_CHECKED;
 
@@ -79,8 +78,8 @@ typedef struct fedtrain_device_vtable {
     fed_status (*start)(void *self, const fedtrain_pass *pass, const fedtrain_labels *labels,
                         const fedtrain_sink *sink) FED_CHECKED;
 
-    /** Wait for the oldest open pass, and give its loss as a sum, as `loss` does. If the loss is
-     * not finite, updates and keep_statistics from that pass on change nothing until the next
+    /** Wait for the oldest open pass, and set *sum to the sum of its losses. If the sum is not
+     * finite, updates and keep_statistics from that pass on change nothing until the next
      * begin. */
     fed_status (*wait)(void *self, double *sum) FED_CHECKED;
 
@@ -98,12 +97,11 @@ typedef struct fedtrain_device_vtable {
 
 /**
  * net.c does what all backends share: it checks arguments, words errors, and flushes denormals. A
- * backend only computes. None of its calls prints. Only open and begin allocate, and `output` on a
- * GPU. Two calls keep pointers that they were passed: open keeps arch, and begin keeps params and
- * state until end.
+ * backend only computes. None of its calls prints. A backend on the processor allocates in open
+ * only. open keeps the pointer arch, and begin keeps params and state until end.
  *
- * Calls that can fail return a status: FED_ENOMEM, or FED_EIO of a device; net.c words the error.
- * A backend on the processor fails in open only.
+ * Calls that can fail return a status, such as FED_ENOMEM, or FED_EIO of a device. A backend on the
+ * processor fails only in open, and in a forward pass whose fedtrain_pass_need fails.
  */
 typedef struct fedtrain_backend_vtable {
     const char *name; /* the name of its folder */

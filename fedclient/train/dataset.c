@@ -178,7 +178,8 @@ static void measure_channel(const fedtrain_dataset *set, const uint32_t *index, 
                             size_t c, float *mean, float *deviation) {
     size_t plane = plane_size(set);
     double sum = 0, squares = 0, n = (double)count * (double)plane;
-    /* Sum differences from the first value, so that columns of large numbers lose no precision. */
+    /* Sum differences from the first value, so that columns of large numbers lose less
+     * precision. */
     float x, origin;
     read_values(set, sample_at(set, index != NULL ? index[0] : 0), c * plane, 1, &origin);
     for (size_t i = 0; i < count; i++) {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /* libm's log and exp may round differently between C libraries, and one different bit can send a
- * sample to another client. exact_log and exact_exp use additions, products, quotients and powers
- * of 2 only, which IEEE 754 rounds alike everywhere. Their relative error is about 1e-15. */
+ * sample to another client. exact_log and exact_exp use additions, products, quotients, floor and
+ * powers of 2 only, which IEEE 754 rounds alike everywhere. Their relative error is about 1e-15. */
 
 /* log x, for a finite x > 0. x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1)
  * / (m + 1)). */

@@ -12,7 +12,7 @@
  * rounded to 65,536ths. */
 void fedtrain_dropout_draw(uint64_t seed, uint32_t layer, float p, uint8_t *keep, size_t n);
 
-/** Return how many of 65,536 values are dropped. At most 65,535, so that some stay for any p. */
+/** Return how many of every 65,536 values are dropped on average; at most 65,535. */
 uint32_t fedtrain_dropout_dropped(float p);
 
 /** The factor of the values that stay: 1 / the share that stays. */

@@ -11,7 +11,7 @@ static bool is_flat(fed_shape shape) {
     return shape.h == 1 && shape.w == 1;
 }
 
-/* A model whose input is a vector also takes pictures of as many values. */
+/* A vector also fits a picture of as many values, as sample or as input. */
 static bool shapes_fit(fed_shape sample, fed_shape input) {
     bool same = sample.c == input.c && sample.h == input.h && sample.w == input.w;
     return same || ((is_flat(sample) || is_flat(input)) &&

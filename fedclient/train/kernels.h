@@ -12,8 +12,8 @@
 
 /* Pictures are channels-last here, float32[h, w, c], so the values under one row of a
  * convolution's kernel lie side by side. Kernels may read up to FEDTRAIN_SLACK floats past the end
- * of an array, and may write there what they read, or values that are never used. So each array
- * has that many floats more, after the last sample of a batch; "and slack" below means these. */
+ * of an array, and may write there what they read, or values that are never used. So the arrays of
+ * fedtrain_fast_take have that many floats more; "and slack" below means these. */
 enum { FEDTRAIN_SLACK = 16 };
 
 /** A dense layer over a batch. In the backward pass w, dy and dw may point into a layer: then
@@ -84,7 +84,7 @@ typedef struct fedtrain_gemm {
     size_t start_row;
 } fedtrain_gemm;
 
-/** gemm_pack writes k rows of n floats, with n rounded up to a multiple of this. */
+/** gemm_pack needs room for k rows of n floats, with n rounded up to a multiple of this. */
 enum { FEDTRAIN_PACKED = 16 };
 
 /** Batch normalization: y = (x - mean) scale + bias, then a ReLU if `relu` is set. mean, scale and

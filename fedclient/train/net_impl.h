@@ -18,8 +18,7 @@ struct fedtrain_net {
     float *score; /* float32[max_batch, positions, classes] */
     float *score_grad;
 
-    /* fedtrain_run and fedtrain_evaluate gather samples into these, so that a step allocates
-     * nothing. */
+    /* Buffers of training and evaluation. */
     float *x;        /* float32[max_batch, c, h, w] */
     uint32_t *label; /* uint32[max_batch, positions] */
     float *target;   /* like score; NULL unless the loss is the squared error */
@@ -32,8 +31,8 @@ struct fedtrain_net {
     fedtrain_counters before;            /* the state's counters before the last update */
 };
 
-/** Return whether steps can be started before the last loss is read. They can on a GPU, unless the
- * schedule is "stall". */
+/** Return whether steps can be started before the last loss is read. They can on a GPU between
+ * begin and end, unless the schedule is "stall". */
 bool fedtrain_net_runs_ahead(const struct fedtrain_net *net, const fed_optimizer *optimizer);
 
 /** For a net that runs ahead. fedtrain_net_start starts a pass that leaves its gradient on the

@@ -47,7 +47,7 @@ void onnx_graph_free(onnx_graph *g);
 /** Make a name that nothing else in the graph has. */
 onnx_name onnx_name_new(onnx_graph *g);
 
-/** op: an operator, such as "Conv". name: the layer's, for people who look at the graph. */
+/** op: an operator, such as "Conv". name: for people who look at the graph. */
 onnx_node onnx_node_new(onnx_graph *g, const char *op, const char *name);
 void onnx_node_input(onnx_node *node, const char *value);
 void onnx_node_int(onnx_node *node, const char *key, int64_t value);

@@ -30,7 +30,7 @@ void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, 
                                   size_t n) {
     const fedtrain_state_parts p = fedtrain_state_parts_of(optimizer, n);
     if (FED_SMALL || p.rates == p.own || state[p.rates] <= 0) {
-        /* No step was taken, or the schedule's rate was always 0. */
+        /* There is no scaffold, no step was taken, or the schedule's rate was always 0. */
         return;
     }
     float *own = state + p.own, *control = params + n;
@@ -42,7 +42,7 @@ void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, 
 }
 
 /* Apply the schedule "stall" at the end of a window. stall[WAITED] is 0 before the first window,
- * then 1 + the windows since the best. */
+ * then 1 + the windows since the best or since the last cut. */
 static void stall_detector(const fed_optimizer *o, float *stall, float mean) {
     if (stall[FEDTRAIN_STALL_WAITED] <= 0 ||
         (double)mean < (double)stall[FEDTRAIN_STALL_BEST] * (1 - o->stall_gain)) {

@@ -33,7 +33,7 @@ typedef struct fedtrain_update {
     fedtrain_step step;
     double clip_norm;      /* limit of the whole gradient's norm; 0: none */
     float *params;         /* float32[n], updated in place; with scaffold float32[2 n] */
-    float *first, *second; /* moments: float32[n], by the rule */
+    float *first, *second; /* moments, float32[n]; sgd has none, and only Adam has the second */
     const float *start;    /* float32[n], the weights at the round's start; NULL: not needed */
     const float *own;      /* float32[n], scaffold's c_i; NULL: no scaffold */
     size_t control;        /* index in params where scaffold's c begins */

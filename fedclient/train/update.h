@@ -16,7 +16,7 @@ typedef struct fedtrain_state_parts {
 fedtrain_state_parts fedtrain_state_parts_of(const fed_optimizer *optimizer, size_t n);
 
 /** The state's part "stall": sum and number of a window's losses, the best window's mean, 1 + the
- * windows since, and how often the rate was cut. */
+ * windows since that or since the last cut of the rate, and how often the rate was cut. */
 enum {
     FEDTRAIN_STALL_SUM,
     FEDTRAIN_STALL_COUNT,
@@ -29,7 +29,7 @@ enum {
 /** The learning rate of the next step, by the optimizer's schedule. */
 double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
-/** The state's counters. If a step fails, their values from before the step are put back. */
+/** The state's counters, which fedtrain_net_undo can put back. */
 typedef struct fedtrain_counters {
     float steps, rates;
 } fedtrain_counters;

@@ -126,8 +126,9 @@ static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error 
     return FED_OK;
 }
 
-/* Find a free place, or take the place of the oldest peer that has not proved its key. Peers that
- * only connect must not keep followers out. NULL: followers have all places. */
+/* Find a free place, or take that of the peer that has been silent for longest of those whose link
+ * is not up. Peers that only connect must not keep followers out. NULL: followers have all
+ * places. */
 static place *make_place(cluster *c) {
     place *oldest = NULL;
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
@@ -231,7 +232,7 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
     cluster_answer answer;
     void *owner = cluster_link_owner(link, frame->id);
     if (frame->kind != CLUSTER_ANSWER || owner == NULL) {
-        return FED_OK; /* an answer to a cancelled request is dropped */
+        return FED_OK; /* a frame that nobody waits for, as after a cancel, is dropped */
     }
     if (cluster_answer_read(frame->head.data, frame->head.len, &answer) != FED_OK) {
         return fed_fail(err, FED_EFORMAT,
@@ -288,7 +289,7 @@ void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uin
         c->leads = true;
         end_up(c);
     }
-    /* Close connections that can't be served: the follower then asks the store again who leads. */
+    /* Close connections that can't be served: the follower then tries again. */
     for (int fd; (fd = accept4(c->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
         fed_error why = {0};
         const bool admitted = c->leads && !c->dismissed && c->handlers.admit(c->handlers.user, fd);
@@ -381,8 +382,7 @@ void cluster_cancel(cluster *c, uint64_t id) {
     fed_error ignored = {0};
     if (c->up.link != NULL && cluster_link_owner(c->up.link, id) != NULL) {
         cluster_link_disown(c->up.link, id);
-        /* If there is no memory for this frame, the leader still answers, and the answer is
-         * dropped. */
+        /* If there is no memory for this frame, the link ends. */
         (void)!cluster_link_send(c->up.link, CLUSTER_CANCEL, id, NULL, NULL, 0, NULL, &ignored);
     }
 }

@@ -51,7 +51,7 @@ int64_t cluster_next_ms(const cluster *c);
 
 /** Accept, connect, receive and send as far as that is possible without waiting. leads: this
  * process leads. Otherwise leader is the leader's address ("": not known), and term the leader's
- * term. *moved grows by the number of bytes received. */
+ * term. *moved grows if bytes have come. */
 void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved);
 void cluster_flush(cluster *c);
 
@@ -66,8 +66,8 @@ unsigned cluster_followers(const cluster *c);
 void cluster_dismiss(cluster *c);
 
 /** Pass a request on to the leader, and set *id. known: as in cluster_request_write. Errors:
- * FED_ENOMEM, FED_EBUSY (too many bytes wait), FED_ENET (there is no link). After an error nothing
- * was sent. */
+ * FED_ENOMEM, FED_EBUSY (too many bytes wait), FED_ENET (there is no link). After an error the
+ * leader does not get the request. */
 fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
                            void *owner, uint64_t *id, fed_error *err) FED_CHECKED;
 /** At a follower: the request's answer is no longer wanted. No handler is called for it. */

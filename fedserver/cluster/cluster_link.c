@@ -10,7 +10,7 @@
 
 enum {
     CHUNK = CLUSTER_TLS_RECORD,
-    /* a smaller blob is copied, to be sent in one record with its head */
+    /* a blob of at most this size is copied, so that one record can hold it and its head */
     COPIED_MOST = 4096,
     RECORDS_A_TURN = 64,     /* most records in one call, so that other sockets are not delayed */
     OWNERS_MOST = 128 * 1024 /* most unanswered requests on one link */

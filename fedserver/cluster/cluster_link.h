@@ -16,7 +16,8 @@ typedef struct cluster_keys {
     const char *certificate;
 } cluster_keys;
 
-/** The most bytes that may wait on a link. Devices may send faster than the link does. */
+/** A request is refused if other bytes wait on the link, and its body would make them more than
+ * this. Devices may send faster than the link does. */
 enum { CLUSTER_WAITING_MOST = 256 << 20 };
 
 typedef struct cluster_link cluster_link;
@@ -30,7 +31,8 @@ void cluster_link_free(cluster_link *link);
 
 int cluster_link_fd(const cluster_link *link);
 
-/** Have both sides proved their key and sent CLUSTER_HELLO? Only then other frames may be sent. */
+/** Have both sides proved their key, and has the peer's CLUSTER_HELLO come? Only then other frames
+ * may be sent. */
 bool cluster_link_up(const cluster_link *link);
 /** Does the link wait for its socket to become writable? */
 bool cluster_link_writes(const cluster_link *link);
@@ -56,8 +58,8 @@ typedef fed_status (*cluster_link_taker)(void *user, cluster_link *link, cluster
                                          fed_error *err);
 
 /** Continue the handshake, receive and send as far as that is possible without waiting. *moved
- * grows by the number of bytes received. After an error the link can only be freed, and err says
- * why: FED_ENET, FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM. */
+ * grows if bytes have come. After an error the link can only be freed, and err says why: FED_ENET,
+ * FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM. */
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) FED_CHECKED;
 

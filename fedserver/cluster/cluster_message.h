@@ -25,7 +25,7 @@ typedef enum cluster_kind {
     CLUSTER_REQUEST = 2, /* from a follower: a request of a device or of the front */
     CLUSTER_ANSWER = 3,
     CLUSTER_CANCEL = 4,   /* from a follower: the answer with this id is no longer wanted */
-    CLUSTER_HEARTBEAT = 5 /* this side is alive; id: bytes of the largest update */
+    CLUSTER_HEARTBEAT = 5 /* this side is alive; a leader's id: bytes of the largest update */
 } cluster_kind;
 
 /** A frame that is being received. cluster_frame_init prepares it for its first byte. */

@@ -51,8 +51,8 @@ typedef struct fedserver_applicant {
 /**
  * Issue a device's certificate for a token and a certificate request. If the token has a name for
  * the device, that name is used, else the name that the device gives itself. With the outcome
- * FEDSERVER_ENROLLED the token is used up, the device is stored, and *issued is set. Otherwise
- * nothing has changed. If the certificate request was at fault, *why says what was wrong with it.
+ * FEDSERVER_ENROLLED the token is used up, the device is stored, and *issued is set. Otherwise the
+ * store has not changed. If the certificate request was at fault, *why says what was wrong with it.
  */
 fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,
                            int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,

@@ -10,7 +10,8 @@
  * quotes are replaced, so that the text can be shown between quotes. */
 void fedserver_text_take(char *dst, size_t cap, const char *src);
 
-/** Copy a name that an operator gives. FED_EINVAL: the name is too long or not printable. */
+/** Copy a name that an operator gives. FED_EINVAL: the name is too long, not printable, or has
+ * double quotes. */
 fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME],
                                 fed_error *err) FED_CHECKED;
 

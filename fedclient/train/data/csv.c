@@ -148,7 +148,7 @@ typedef struct first_line {
     size_t names;   /* fields that are neither a number, nor a class, nor a missing value */
     size_t missing; /* the first column without a value, from 1; 0: none */
     size_t label;   /* the first column with the label's name, from 1; 0: none */
-    bool counts;    /* the fields are 0, 1, 2 and so on, or 1, 2, 3 */
+    bool counts;    /* the fields are 0, 1, 2, ..., or 1, 2, 3, ... */
 } first_line;
 
 /* Does the field say that a value is missing? */
@@ -185,7 +185,8 @@ static fed_status scan_first_line(table *t, const char *label, first_line *found
     return FED_OK;
 }
 
-/* Refuse a first line that may be a header as well as a sample. */
+/* Refuse a single column. If no field is a name, also refuse a missing value, and fields that count
+ * the columns: such a line may be a header as well as a sample. */
 static fed_status check_first_line(table *t, const first_line *found) {
     if (t->columns < 2) {
         return fail_field(t, "one column only: a sample needs a label and a feature at least, with "

@@ -1,4 +1,4 @@
-/* Unpacks gzip files. No other source file uses zlib, which a build may lack. */
+/* Unpacks gzip files by zlib, which a build may lack. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/data/input.h"
 

@@ -1,4 +1,4 @@
-/* Reads pairs of IDX files, of images and of labels, as of MNIST. Any deviation is refused. */
+/* Reads pairs of IDX files, of images and of labels, as of MNIST. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 

@@ -38,9 +38,8 @@ void fedtrain_bytes_release(fedtrain_bytes *bytes);
 fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packed_len, size_t limit,
                            fedtrain_bytes *bytes, fed_error *err) FED_CHECKED;
 
-/* Parsers. They check all bytes of the untrusted files. `set` is zeroed, or for CIFAR has the
- * samples of earlier files; on failure the caller frees it. An input whose bytes the set keeps is
- * left empty. */
+/* Parsers of untrusted files. `set` is zeroed, or for CIFAR has the samples of earlier files; on
+ * failure the caller frees it. An input whose bytes the set keeps is left empty. */
 fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labels,
                               struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 

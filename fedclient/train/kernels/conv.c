@@ -11,7 +11,7 @@ enum { HEIGHT_3 = WIDE ? 8 : 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_
 /* Fewer positions do not pay for loading and storing a tile of the weights' gradient. */
 enum { DEEP_ENOUGH = 128 };
 
-/* The values that one block's loops read repeatedly must fit in the first-level cache. */
+/* About how much one block's loops read repeatedly: it should stay in cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 
 /* A block of outputs and of a patch's runs, for all positions. */

@@ -1,4 +1,4 @@
-/* Dense layers. All loops run along the inputs, along which a row of weights is contiguous. */
+/* Dense layers, forward and backward. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"

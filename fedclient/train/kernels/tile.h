@@ -6,7 +6,7 @@
 #include "fedclient/train/kernels/product.h"
 
 /* A tile holds `height` x `vectors` sums, as many as leave registers for their operands. AVX-512
- * has 32 registers, the narrower units 16. */
+ * has 32 registers, AVX2 16. */
 enum { WIDE = LANES == 16, MAX_HEIGHT = 16, MAX_VECTORS = 3 };
 enum { HEIGHT_1 = WIDE ? 16 : 8, HEIGHT_2 = WIDE ? 8 : 4 }; /* of a tile 1 or 2 vectors wide */
 

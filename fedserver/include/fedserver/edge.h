@@ -25,7 +25,7 @@ FED_API_BEGIN
  * to libfedclient, which makes it durable. A change belongs to one training number
  * (fedclient_round.number), and is handed over again until a larger number comes. So each update
  * that the edge aggregator has acknowledged is in exactly one training of its device, even after
- * crashes.
+ * crashes, unless its task is cancelled before.
  *
  * Beside its store, the edge aggregator keeps one small file in the folder of the device's state.
  * The file and the device's state are of use only together, and a backup of the coordinator has
@@ -62,21 +62,21 @@ typedef struct fedserver_edge_offer {
     uint64_t number; /* number and owes are those of the device's fedclient_round */
     bool owes;
     /* Milliseconds until upstream's deadline: from now, and from when upstream assigned the
-     * training. The edge aggregator's round closes in the last quarter of lease_ms. */
+     * training. In the last quarter of lease_ms, the round closes once it has `minimum` updates. */
     uint32_t left_ms, lease_ms;
 } fedserver_edge_offer;
 
 /** The answer to an offer, set by fedserver_edge_poll. */
 typedef struct fedserver_edge_change {
     bool ready;       /* false: make the same offer again later; the offer's values are unchanged */
-    uint32_t samples; /* sum over the devices whose updates are in the change */
+    uint32_t samples; /* the change's weight: at most the sum of its devices' samples */
     float loss;
 } fedserver_edge_change;
 
 /**
  * Continue the edge aggregator's round, and commit what was written to the store. Errors: those of
- * the store, after which the server is of no use; FED_EDECLINED: the edge aggregator's store or
- * disk has no room for the task, or this release can't run the task.
+ * the store, after which the server is of no use; FED_EDECLINED: the edge aggregator has no room
+ * for the task, or this release can't run the task.
  */
 fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer *offer,
                                int64_t now_ms, fedserver_edge_change *change,

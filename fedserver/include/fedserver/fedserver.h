@@ -50,8 +50,8 @@ typedef struct fedserver fedserver;
 /**
  * Open a coordinator. The first fedserver_begin continues where the last process stopped: it adds
  * up the updates of each open round again from the store. A second process may open the same
- * directory, as the command line does while the service runs. Only one process may serve: in
- * another one fedserver_begin returns FED_EBUSY, unless the setup has an `address`, with which
+ * directory, as the command line does while the service runs. Only one process may have the rounds:
+ * in another one fedserver_begin returns FED_EBUSY, unless the setup has an `address`, with which
  * several coordinators share a store. End with fedserver_close.
  *
  * Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EIO. FED_EVERSION: the
@@ -68,8 +68,8 @@ typedef enum fedserver_part {
     /** The process of rounds and devices. It never reads the CA's key. The front is another
      * process, and asks this one for the status through a socket in the directory. */
     FEDSERVER_ROUNDS = 1,
-    /** The front, for people, enrolment and renewal. Only the front reads the CA's key. Any number
-     * of fronts may run. A front enrols devices even if no other process serves the directory. */
+    /** The front, for people, enrolment and renewal. It reads the CA's key. Any number of fronts
+     * may run. A front enrols devices even if no other process serves the directory. */
     FEDSERVER_GATE = 2
 } fedserver_part;
 
@@ -97,12 +97,12 @@ typedef struct fedserver_setup {
 } fedserver_setup;
 
 /* Of several coordinators with one store, one leads: it has the rounds, and handles requests. The
- * others follow: their fedserver_begin asks the store ten times a second who leads. If nobody
- * leads, fedserver_begin makes the caller the leader. A follower's batch of requests does nothing,
- * and requests get 503. At a leader that loses leadership the functions fail with FED_ESTATE: close
- * it. */
+ * others follow: their fedserver_begin asks the store at most ten times a second who leads. If
+ * nobody leads, fedserver_begin makes the caller the leader. A follower's batch of requests does
+ * nothing, and requests get 503. At a leader that loses leadership the functions fail with
+ * FED_ESTATE: close it. */
 
-/** A good value of apart_values: smaller versions are made faster than a thread is started. */
+/** A good value of apart_values. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
 
 /** Set up the server before the first fedserver_begin. Without this call, all members are 0. */
@@ -179,8 +179,8 @@ typedef struct fedserver_response {
  * fedserver_commit. An answer may depend on what its batch writes. So send it only after
  * fedserver_commit has returned FED_OK, or while fedserver_settled is true.
  *
- * A faulty request gets an answer such as 400, and no function fails. An error of these functions
- * comes from the disk or the machine: send nothing, close the server, and open it again.
+ * A faulty request gets an answer such as 400, and no function fails. After an error of these
+ * functions, send nothing, close the server, and open it again.
  */
 fed_status fedserver_begin(fedserver *server, fed_error *err) FED_CHECKED;
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,

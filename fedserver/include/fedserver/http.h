@@ -43,7 +43,7 @@ typedef struct fedserver_http_options {
     /* How long a request waits here while no coordinator leads, if it may be sent to a leader
      * twice without harm; 0: 10 s. */
     uint32_t leader_wait_ms;
-    uint32_t connection_limit; /* of each listener; 0: as many as the process may open */
+    uint32_t connection_limit; /* of each listener; 0: by how many files may be open */
     uint32_t requests_per_s;   /* limit of a device, a tenth of that of an address; 0: 100 */
     uint32_t connections;      /* connections that one device may have at a time; 0: 16 */
     /** Addresses of proxies, separated by commas. Each connection from a proxy begins with a PROXY
@@ -66,10 +66,10 @@ typedef struct fedserver_http_options {
 /**
  * Serve until *stop. The devices' listener demands, in the handshake, a certificate of this
  * coordinator's CA for client use; the front asks for none. Requests are handled in batches. A
- * batch is one transaction, and its requests are answered after the commit. After an error nothing
- * more is answered. Errors: FED_EBUSY port in use (says which), FED_EINVAL not an address of this
- * machine, FED_EAUTH not allowed to listen there; FED_EFORMAT a certificate file is damaged; those
- * of fedserver_begin and of fedserver_commit.
+ * batch is one transaction. Once it has written, answers wait for its commit. After an error
+ * nothing more is answered. Errors: FED_EBUSY port in use (says which), FED_EINVAL not an address
+ * of this machine, FED_EAUTH not allowed to listen there; FED_EFORMAT a certificate file is
+ * damaged; those of fedserver_begin and of fedserver_commit.
  */
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) FED_CHECKED;

@@ -30,8 +30,10 @@ FED_API_BEGIN
 /* -- Make a coordinator -- */
 
 typedef struct fedserver_init_options {
-    const char *const *hosts; /* names and addresses in the server certificate, NULL at the end */
-    const char *store;        /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
+    /* names and addresses in the server certificate, NULL at the end; NULL: localhost, 127.0.0.1,
+     * ::1 */
+    const char *const *hosts;
+    const char *store; /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
 } fedserver_init_options;
 
 /** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: the directory
@@ -98,8 +100,8 @@ typedef struct fedserver_task_entry {
     uint32_t priority; /* which task comes first where a device could serve several */
     char waits[FEDSERVER_TASK_WAITS]; /* why the task waits, what to do; "": it does not wait */
     uint32_t declined;                /* devices that declined the task in the last 24 hours */
-    /* when the first of these devices declined the task, and when the coordinator asks it again;
-     * 0: no device declined it, or the task is over */
+    /* when the first of these devices declined the task, 0: none did; and when the coordinator asks
+     * that device again, 0: none did, or the task is over */
     int64_t declined_ms, declined_until_ms;
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
@@ -144,7 +146,7 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
     uint64_t values;       /* number of values of the task's model */
-    uint64_t row_bytes;    /* bytes of the task's record in the store, with the strategy's state */
+    uint64_t row_bytes;    /* bytes of the model's row in the store, with the strategy's state */
     uint64_t model_bytes;  /* bytes of disk for the model, its versions and deltas, and a journal */
     uint64_t update_bytes; /* bytes of disk for the updates of a round, at most */
     uint64_t memory_bytes; /* bytes of memory of the process that serves */
@@ -240,7 +242,7 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
 
 /* -- Tokens: who may enrol -- */
 
-/** The role that a certificate gives to its owner. */
+/** The role of an enrolled device, which its token has given it. */
 typedef enum fedserver_role {
     FEDSERVER_ROLE_DEVICE = 0,    /* trains */
     FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
@@ -377,9 +379,9 @@ fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_a
 /* -- Backup and check -- */
 
 /**
- * Copy a coordinator as of one instant into a new directory; another process may serve the
- * coordinator meanwhile. After a crash the copy is complete and on the disk, or not there. The copy
- * holds the CA's key: keep it safe. Errors: FED_EINVAL the store makes no copies; FED_EEXIST
+ * Copy a coordinator, its store as of one instant, into a new directory; another process may serve
+ * the coordinator meanwhile. After a crash the copy is complete and on the disk, or not there. The
+ * copy holds the CA's key: keep it safe. Errors: FED_EINVAL the store makes no copies; FED_EEXIST
  * directory holds a coordinator already; FED_EFORMAT an update is damaged; FED_ENOSPC, FED_EIO.
  */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
@@ -439,9 +441,9 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
  * certificate, then the old CA's. ca.key is the key of the CA that issues: the new one.
  */
 
-/** Make a new CA beside the present one. The new CA issues from now on; server.pem stays as it
- * is. After a crash in this function the old CA still issues: call the function again. FED_ESTATE:
- * the last change is not finished. */
+/** Make a new CA beside the present one. The new CA issues from now on; server.pem stays as it is.
+ * After a crash in this function the old CA may still issue: then call the function again.
+ * FED_ESTATE: the last change is not finished. */
 fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** Remove the old CA from ca.pem, so that only the new one is trusted. FED_ESTATE: there is no old

@@ -119,7 +119,7 @@ static fed_status fast_forward(void *self, const fedtrain_pass *pass, float *sco
     }
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         fast_node *s = &f->nodes[l];
-        FED_TRY(fedtrain_pass_need(pass, f->arch, l)); /* a merged node has no parameters */
+        FED_TRY(fedtrain_pass_need(pass, f->arch, l)); /* nothing to do for a merged node */
         if (!s->is_merged) {
             s->op->forward(f, s, pass);
         }

@@ -33,7 +33,7 @@ typedef struct conv {
     float *start;     /* float32[groups, out_pad]: the bias, or zeros */
     float *bias_grad; /* in start's memory: the backward pass needs no bias */
     float *zeros;     /* float32[in_pad] */
-    float *x, *dy;    /* one sample with its padding; NULL: there is no padding */
+    float *x, *dy;    /* one sample with its padding; NULL: not needed */
 
     /* Copies of packed, x and dy for kernels that multiply bfloat16: each 32-bit word holds a pair
      * of bfloat16 values (kernels.h). x_pairs, dy_pairs: of one sample. NULL: other kernels. */
@@ -41,7 +41,7 @@ typedef struct conv {
     fast_conv_pooled pooled;
 } conv;
 
-/* Tiles read a run repeatedly. A longer run would not fit in the first-level cache. */
+/* Tiles read a run repeatedly, so it should stay in the first-level cache. */
 enum { LONGEST_RUN = 256 };
 
 /* Set the runs of a patch. A run is a whole row of the kernel if there is only one group and the
@@ -278,7 +278,8 @@ static void load_weights(const fast_net *f, const fed_layer *l, const float *par
     }
 }
 
-/* If rows follow each other without a gap, as with a kernel of 1 x 1, treat all rows as one. */
+/* If rows follow each other without a gap, as with a kernel of 1 x 1 and a stride of 1, treat all
+ * rows as one. */
 static fedtrain_conv as_one_row(fedtrain_conv c) {
     if (c.x_row == c.columns * c.x_step && c.y_row == c.columns * c.y_step) {
         c.columns *= c.rows;

@@ -123,8 +123,7 @@ static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_poo
     }
 }
 
-/* Store the gradient of p->rows in the model's order, one output at a time. More outputs at once
- * would push other weights out of cache. */
+/* Store the gradient of p->rows in the model's order, one output at a time. */
 static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
                        const fast_view *v, const fast_flow *w) {
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;

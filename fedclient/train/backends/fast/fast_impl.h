@@ -15,9 +15,9 @@
  * writes values, which are channels-last: float32[batch, h, w, c]. So a sequence, whose shape is
  * {size, T, 1}, is float32[batch, T, size]. All memory is planned when the net is made:
  *
- * - A value has memory of its own, unless the node that computes it may write it over its input.
- *   The node may do so if no other node reads that input, and if the node that computed the input
- *   does not need it for its gradient.
+ * - Nodes of some kinds write their output over an input of the same size, if no other node reads
+ *   that input, and if the node that computed the input does not need it for its gradient. Most
+ *   other values have memory of their own.
  * - A value has a gradient if it depends on parameters. In the backward pass the first node that
  *   writes the gradient gets memory for it, and later nodes add to it. The memory is free again
  *   when the node that computed the value has read the gradient. A node may write its input's
@@ -29,7 +29,7 @@
 typedef struct fast_value {
     fed_shape shape;
     size_t size;    /* number of values in a sample */
-    size_t readers; /* number of layers that read the value */
+    size_t readers; /* how many inputs of layers are this value */
     bool trained;   /* the value depends on parameters, so it has a gradient */
     float *data;    /* float32[max_batch, h, w, c]; NULL between merged nodes */
     float *grad;    /* like data: dloss / dvalue; NULL: not needed */

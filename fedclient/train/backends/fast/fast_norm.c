@@ -145,7 +145,7 @@ const fast_op fedtrain_op_batchnorm = {
 
 /* ---- Local response normalization ---- */
 
-/* y = x / d^beta, d = k + alpha / span * sum of x^2 over c's neighbouring channels */
+/* y = x / d^beta, d = k + alpha / span * sum of x^2 over x's channel and its neighbours */
 typedef struct lrn {
     float *divisor; /* d, shaped as the value */
     float *pull;

@@ -58,8 +58,8 @@ const fast_op fedtrain_op_maxpool = {
 
 typedef enum way { FORWARD, BACKWARD } way;
 
-/* For all positions of a window that are inside the picture: add the positions' values to the
- * output, or the output's gradient to the positions' gradients. Padding counts as zeros. */
+/* For all positions of a window that are inside the picture: add 1 / (kh kw) of their values to the
+ * output, or of the output's gradient to their gradients. So padding counts as zeros. */
 static void walk_window(const fed_layer *l, size_t r, size_t q, float *x, float *y, way where) {
     const size_t channels = l->in.c;
     const float share = 1.0F / ((float)l->kh * (float)l->kw);

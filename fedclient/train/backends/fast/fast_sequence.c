@@ -80,7 +80,7 @@ const fast_op fedtrain_op_embedding = {
 };
 
 /* The inputs' part of the gates is one product for all steps. The recurrent part is one product for
- * each step, with a weight that is packed once. The backward pass is divided in the same way. */
+ * each step, with a weight that is packed once in a pass. */
 typedef struct lstm {
     size_t in, size, steps;
     float *gates;  /* float32[batch, T, 4 size]: i, f, g, o; in backward their gradients */
@@ -159,8 +159,7 @@ static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const f
     f->kernels->gemm(&g, x, n->weight, y);
 }
 
-/* Compute step t for all samples. Two samples are 4 T size floats apart in gates, and T size in
- * before. */
+/* Compute step t for all samples. One sample has 4 T size floats in gates, and T size in before. */
 static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batch, size_t t) {
     size_t size = n->size, row = n->steps * size;
     float *gates = n->gates + t * GATES * size;

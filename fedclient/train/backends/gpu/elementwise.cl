@@ -84,7 +84,7 @@ FUNC dropout_draw philox(u64 seed, u32 counter, u32 layer) {
 }
 
 /* Each half of a random number decides about one value: bit 0 of the result is 1 if the first value
- * stays, bit 1 if the second one does. `least` of 65,536 values are dropped. */
+ * stays, bit 1 if the second one does. A value is dropped if its half is below `least`. */
 FUNC u32 two_stay(u32 number, u32 least) {
     return ((number & 0xffffU) >= least ? 1U : 0U) | (number >> 16 >= least ? 2U : 0U);
 }

@@ -14,8 +14,7 @@ typedef struct fedtrain_gpu_window {
     uint32_t kh, kw, stride, pad;
 } fedtrain_gpu_window;
 
-/** The operands and results of products, all on the device. Each call uses only the members that
- * its comment names. */
+/** The operands and results of products, all on the device. */
 typedef struct fedtrain_gpu_product {
     fedtrain_gpu_window window;
     const float *weight, *bias; /* bias: NULL for none */

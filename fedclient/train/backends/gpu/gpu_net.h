@@ -18,7 +18,7 @@ typedef struct fedtrain_gpu_result {
 typedef struct fedtrain_gpu_slot {
     uint8_t *batch; /* seed, samples, labels or targets, as on the device */
     fedtrain_gpu_result *result;
-    fed_gpu_stream *reader; /* copies the result; waiting for it does not wait for the next pass */
+    fed_gpu_stream *reader; /* waiting for it waits for this pass, and not for the next one */
     uint32_t size;          /* samples */
 } fedtrain_gpu_slot;
 
@@ -36,7 +36,8 @@ typedef struct fedtrain_gpu_net {
     const fed_gpu_module *step;
     const fed_gpu_module **module; /* [layer_count]: the kernels of each layer */
 
-    /* On the device; slices of one allocation. */
+    /* One allocation on the device, and its slices. Only the arrays of pointers, and `depends`, are
+     * on the host. */
     uint8_t *memory;
     size_t memory_size, activations, gradients;
     float *params; /* float32[layout.size] */
@@ -65,11 +66,11 @@ typedef struct fedtrain_gpu_net {
     size_t open;   /* passes that were started and not waited for */
     size_t waited; /* the slot of the last pass that was waited for */
     size_t last_size;
-    float *host; /* float32[host_room]: copied scores, and outputs for error messages */
+    float *host; /* float32[host_room]: values on their way from or to the device */
     size_t host_room;
 } fedtrain_gpu_net;
 
-/** Allocate all memory. FED_ENOMEM; FED_EINVAL more values than 32-bit indices can count. */
+/** Allocate the memory of the passes. FED_EINVAL: more values than the kernels can count. */
 fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) FED_CHECKED;
 
 /** Return where the labels or targets begin in the bytes of a batch of this size. */

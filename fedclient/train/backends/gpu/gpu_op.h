@@ -8,8 +8,8 @@
 
 /*
  * A kind of layer is a row of the table in gpu_kinds.c. Its functions put kernels into a stream
- * and never wait. Values and gradients of values are float32[batch, c, h, w]. All addresses are
- * the device's.
+ * and never wait. Values and gradients of values are float32[batch, c, h, w]. All arrays of numbers
+ * are on the device.
  *
  * The launches of a call may depend only on the layer, the batch's size and `training`, since they
  * are recorded and run again for other samples. Sums have a fixed order, so that each run gives
@@ -39,7 +39,7 @@ typedef struct fedtrain_gpu_op {
     float *dx[FED_LAYER_INPUTS]; /* inputs' gradients; NULL: not needed; equal inputs share one */
     bool adds[FED_LAYER_INPUTS]; /* dx holds a gradient already: add to it, in the inputs' order */
     float *grad;                 /* float32[trained] */
-    bool adds_weight;            /* several layers share the weight: add to its gradient */
+    bool adds_weight;            /* a later layer shares the weight: add to its gradient */
 
     /* *failed is not 0 if the loss was not finite: then keep_statistics changes nothing. */
     const uint32_t *failed;

@@ -70,7 +70,7 @@ fed_status fedtrain_gpu_loss(fedtrain_gpu_net *net, size_t batch) {
 fed_status fedtrain_gpu_backward(fedtrain_gpu_net *net, size_t layer, size_t batch) {
     const fedtrain_gpu_op op = fedtrain_gpu_op_of(net, layer, batch, true);
     if (op.dy == NULL) {
-        return FED_OK; /* neither this layer nor one before it has parameters */
+        return FED_OK; /* this layer's output depends on no parameters */
     }
     return fedtrain_gpu_kind_of(op.layer->kind)->backward(&op);
 }

@@ -49,8 +49,8 @@ static fed_status launch_whole(fedtrain_gpu_net *net) {
     return launch_pass(net, NULL);
 }
 
-/* Run launches that depend only on the batch's size. They are recorded the first time, and later
- * run by one call. */
+/* Run launches that depend only on the batch's size, by a recording. It is made anew if the last
+ * call was for another size. */
 static fed_status run_recorded(fedtrain_gpu_net *net, fedtrain_gpu_record *record,
                                fed_status (*launches)(fedtrain_gpu_net *net)) {
     if (record->graph == NULL || record->size != net->last_size) {

@@ -3,7 +3,7 @@
 
 /* gates [batch, 4 size, T]: i, f, g, o. At first they hold W_ih x + b_ih, which one product
  * computes for all steps. cell, hidden [batch, size, T + 1]: before the first step, and after each
- * step. A kernel computes step t of all samples; each work-group computes 16 units of 16
+ * step. Each step has its own launch, for all samples; a work-group computes 16 units of 16
  * samples. */
 typedef struct lstm_sizes {
     u32 batch, size, steps;

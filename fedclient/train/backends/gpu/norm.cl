@@ -166,7 +166,7 @@ typedef struct lrn_sizes {
     float ratio, beta, k;  /* ratio: alpha / span */
 } lrn_sizes;
 
-/* y = x / d^beta, d = k + ratio * sum of x^2 over the neighbouring channels. */
+/* y = x / d^beta, d = k + ratio * sum of x^2 over x's channel and its neighbours. */
 KERNEL lrn_forward(lrn_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL float *divisor) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {

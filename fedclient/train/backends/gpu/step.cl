@@ -3,7 +3,7 @@
 
 /* The result of a pass; the same struct as fedtrain_gpu_result in gpu_net.h. */
 typedef struct result {
-    double loss; /* the sum of all positions' losses */
+    double loss; /* the sum of all losses */
     float scale; /* the factor of a gradient that is clipped by norm */
     u32 failed;  /* not 0: a loss was not finite, so updates change nothing from then on */
 } result;

@@ -6,8 +6,8 @@
 #include "fedclient/train/backend_vtable.h"
 
 /* Each layer follows its definition, over a whole batch. Values are float32[batch, c, h, w]. Sums
- * and gradients are double, so that differences from another backend come from that backend's
- * rounding. Each layer adds to the gradients, which begin at 0. */
+ * and gradients are double, so they are rounded little. Each layer adds to the gradients, which
+ * begin at 0. */
 
 /** A layer in a pass: the arguments of its functions. */
 typedef struct fedtrain_reference_op {

@@ -55,8 +55,8 @@ const fedtrain_reference_kind fedtrain_reference_concat = {
     .backward = concat_backward,
 };
 
-/* Return the output's index of the input's value i. Half of the new channels lie before the
- * input's. */
+/* Return the output's index of the input's value i. Half of the new channels, rounded down, lie
+ * before the input's. */
 static size_t at_widened(const fed_layer *l, size_t i) {
     size_t n = fedtrain_shape_size(l->in), front = (l->out.c - l->in.c) / 2;
     return i / n * fedtrain_shape_size(l->out) + front * l->in.h * l->in.w + i % n;

@@ -15,7 +15,7 @@
 
 FED_API_BEGIN
 
-/** Samples that lie one after another in one file: sample i begins at first + i * stride. */
+/** Samples that lie one after another in memory: sample i begins at first + i * stride. */
 typedef struct fedtrain_block {
     fedtrain_bytes bytes;
     const uint8_t *first;
@@ -26,7 +26,7 @@ enum { FEDTRAIN_BLOCKS = 8, FEDTRAIN_CLASSES = 256 };
 
 /**
  * Samples of one shape, read-only once opened: any number of threads and clients share a set.
- * Pictures stay in their mapped files as bytes; a table's rows are floats in memory.
+ * Pictures stay bytes; a table's rows become floats.
  */
 typedef struct fedtrain_dataset {
     size_t count;
@@ -56,8 +56,9 @@ typedef struct fedtrain_dataset {
  * Classes are whole numbers from 0 to 255. Where there is a file classes.txt, classes are the names
  * in that file, one a line, from class 0 on: all devices and the evaluator need the same file. Sets
  * with targets ignore the file. The first line of a table is a header if one of its fields is
- * neither a number nor the name of a class. Fields may stand in double quotes; blank lines are
- * skipped. Tables and classes.txt may have any form that fed_text_clean (fed/file.h) reads.
+ * neither a number, nor the name of a class, nor the mark of a missing value. Fields may stand in
+ * double quotes; blank lines are skipped. Tables and classes.txt may have any form that
+ * fed_text_clean (fed/file.h) reads.
  *
  * Where a file is missing, the same name with .gz is tried. A file that begins as gzip does is
  * unpacked into memory. Other files are mapped, so they must not shrink while the set is open.
@@ -136,8 +137,8 @@ typedef struct fedtrain_augment {
     bool flip;        /* mirror left and right with probability 1/2 */
 } fedtrain_augment;
 
-/** Gather pictures, and vary each at random. For each, rng draws two numbers for the cut if there
- * is padding, and one for the flip if it is on. Samples must be pictures, and padding less than h
+/** Gather pictures, and vary each at random. For each, rng draws two places for the cut if there
+ * is padding, and then the flip if it is on. Samples must be pictures, and padding less than h
  * and w. Padding is black before normalisation, as in PyTorch's usual order of transforms. */
 void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
                                        fed_rng *rng, const uint32_t *index, size_t n, float *x,

@@ -12,7 +12,7 @@ FED_API_BEGIN
 /*
  * For a net that was made with a device's name ("opencl:0", "cuda", "gpu"), between
  * fedtrain_net_begin and fedtrain_net_end. fedtrain_net_device_loss waits for a pass; the other
- * calls only start work:
+ * calls start work, and wait at most where a batch has another size than the last one:
  *
  *     FED_TRY(fedtrain_net_begin(net, params, state, states, &err));
  *     for (...) {
@@ -62,8 +62,8 @@ fed_status fedtrain_net_device_start(fedtrain_net *net, const fedtrain_batch *ba
                                      const fedtrain_sink *sink, fed_error *err) FED_CHECKED;
 
 /** Wait for the oldest open pass, and read its loss. FED_ENONFINITE: the loss is not finite; *err
- * names the first tensor or layer that is not. From that pass on, updates change nothing on the
- * device until the next fedtrain_net_begin. No pass is open then. */
+ * names the first tensor or layer that is not, if there is one. From that pass on, updates change
+ * nothing on the device until the next fedtrain_net_begin. No pass is open then. */
 fed_status fedtrain_net_device_loss(fedtrain_net *net, float *loss, fed_error *err) FED_CHECKED;
 
 /**

@@ -1,4 +1,4 @@
-/* A neural net that runs: gradients and scores for a fed_arch, without allocation in a step. */
+/* A neural net that runs: gradients and scores for a fed_arch. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_NET_H
 #define FEDTRAIN_NET_H
@@ -37,7 +37,7 @@ void fedtrain_net_free(fedtrain_net *net);
 
 const char *fedtrain_net_backend(const fedtrain_net *net);
 
-/** The memory of a net in bytes; fedtrain_net_new allocates all of it. */
+/** The memory of a net in bytes. On the processor fedtrain_net_new allocates all of it. */
 typedef struct fedtrain_memory {
     size_t batch;       /* samples, labels and scores */
     size_t activations; /* the layers' outputs, kept for their gradients */
@@ -70,9 +70,10 @@ typedef struct fedtrain_batch {
  * positions, or of the squared error over all numbers.
  *
  * params  float32[layout.size]     grad  float32[trained], overwritten
- * Errors  FED_EINVAL a size of 0 or over max_batch; FED_ERANGE a label or token that the model
- *         does not have; FED_ENONFINITE the loss is not finite: *err names the first tensor or
- *         layer that is not; FED_ENOMEM, FED_EIO the backend failed: *err says in which work
+ * Errors  FED_EINVAL a size of 0 or over max_batch, or no labels or targets; FED_ERANGE a label or
+ *         token that the model does not have; FED_ENONFINITE the loss is not finite: *err names the
+ *         first tensor or layer that is not, if there is one; FED_ENOMEM, FED_EIO the backend
+ *         failed: *err says in which work
  */
 fed_status fedtrain_net_gradient(fedtrain_net *net, const float *params,
                                  const fedtrain_batch *batch, float *grad, float *loss,

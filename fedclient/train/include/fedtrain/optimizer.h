@@ -17,12 +17,13 @@ FED_API_BEGIN
  * parts are:
  *
  *   moments   none for sgd; momentum n; adam and adamw 2 n, first and second ones
- *   steps     1 value, the steps taken; for adam, adamw, warmup, step and cosine. It stops at
- *             2^24, when bias corrections have long been 1 and schedules have ended.
+ *   steps     1 value, the steps taken, at most 2^24; for adam, adamw, warmup, step and cosine
  *   stall     5 values, for the schedule of this name: sum and number of the window's losses, the
- *             best window's mean, 1 + the windows since, and how often the rate was cut
+ *             best window's mean, 1 + the windows since that or since the last cut of the rate, and
+ *             how often the rate was cut
  *   prox      n, the round's first weights
- *   scaffold  2 n + 1, the round's first weights, c_i, and the sum of its learning rates
+ *   scaffold  2 n + 1, the round's first weights (shared with prox), c_i, and the sum of the
+ *             round's learning rates
  */
 size_t fedtrain_optimizer_state_size(const fed_optimizer *optimizer, size_t n);
 
@@ -54,8 +55,8 @@ void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, s
 /** The learning rate of the next step, by the schedule. */
 double fedtrain_optimizer_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
-/** One step of params and state, in place. fedtrain_run updates layer by layer, and gets the same
- * bits. All vector units give the same bits, too.
+/** One step of params and state, in place. fedtrain_run gets the same bits. All vector units give
+ * the same bits, too.
  * state float32[state_size]   grad float32[n]   params float32[n], for scaffold float32[2 n] */
 void fedtrain_optimizer_step(const fed_optimizer *optimizer, float *state, float *params,
                              const float *grad, size_t n);

@@ -54,8 +54,8 @@ fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split,
 
 /**
  * Split a dataset among clients. Errors: FED_EINVAL no clients; more clients than samples, pieces
- * or groups; k over the number of classes; "group" for data without groups. FED_ENOMEM. Owner:
- * fedtrain_partition_free.
+ * or groups; k is 0 or over the number of classes; the data lacks the classes or groups that the
+ * split needs. FED_ENOMEM. Owner: fedtrain_partition_free.
  */
 fed_status fedtrain_dataset_split(const fedtrain_dataset *set, fedtrain_split split,
                                   uint32_t clients, uint64_t seed, fedtrain_partition *partition,

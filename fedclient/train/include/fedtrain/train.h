@@ -29,9 +29,10 @@ FED_API_BEGIN
  * params  float32[layout.size], in and out
  * state   float32[fedtrain_optimizer_state_size], in and out
  * loss    mean over the steps of this run
- * Errors  those of fedtrain_batches_open; FED_EINVAL no steps; FED_ENONFINITE a step's loss is not
- *         finite (*err says which step's; params and state are as before that step); FED_ENOMEM,
- *         FED_EIO the backend failed: params and state are of no use
+ * Errors  those of fedtrain_batches_open; FED_EINVAL no steps, or an optimizer that the model or a
+ *         small build does not support; FED_ENONFINITE a step's loss is not finite (*err says which
+ *         step's; params and state are as before that step); FED_ENOMEM, FED_EIO the backend
+ *         failed: params and state are of no use
  */
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
                         fed_error *err) FED_CHECKED;
