@@ -17,11 +17,13 @@
  */
 typedef struct fedserver_relay fedserver_relay;
 
-/** Make a relay. In the rounds' process it listens. log: gets a line when an answer can't be sent;
- * it must outlive the relay; NULL: there is none. Errors: FED_EIO, FED_ENOMEM. */
+/** Make a relay. In the rounds' process it listens. log: gets lines about answers that can't be
+ * sent; it must outlive the relay; NULL: there is none. Errors: FED_EIO, FED_ENOMEM. */
 fed_status fedserver_relay_open(const char *directory, fedserver_part part, const fed_log *log,
                                 fedserver_relay **relay, fed_error *err) FED_CHECKED;
-void fedserver_relay_close(fedserver_relay *relay); /* NULL is allowed, here and below */
+/** Close the relay. Here and in the functions below, except fedserver_relay_ask, relay may be
+ * NULL. */
+void fedserver_relay_close(fedserver_relay *relay);
 
 /** A descriptor that is readable when there is something to do; -1: nothing is connected. */
 int fedserver_relay_fd(const fedserver_relay *relay);

@@ -34,7 +34,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
 /** Answers requests by the table of routes, and counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 
-/** Answer with the issued certificate, or with a refusal, which is written to the audit log. */
+/** Answer with the issued certificate, or with a refusal, which the audit log counts. */
 fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call *call,
                                         fedserver_enrolment outcome, const fedserver_issued *issued,
                                         const fed_error *why, fedserver_response *response,
