@@ -1,4 +1,4 @@
-/* Waits while another program keeps the store's database for itself. */
+/* Keeps track of whether another program holds the store's database. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HELD_H
 #define FEDSERVER_HELD_H

@@ -1,4 +1,4 @@
-/* The coordinator as a whole: opens, serves requests in batches, closes, and helps commands. */
+/* The coordinator as a whole: is opened, handles requests in batches, is closed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/server.h"
 

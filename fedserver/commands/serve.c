@@ -344,7 +344,7 @@ static int run(const arguments *args) {
                               : COMMAND_OK;
 }
 
-/* Of the two processes that serve, only this one reads the CA's key. */
+/* Of the two processes that serve, only the front reads the CA's key. */
 static int serve_front(const arguments *args) {
     fedserver_page page;
     if (!command_find_page(args->page, &page)) {

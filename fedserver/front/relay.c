@@ -45,7 +45,7 @@ typedef struct front {
     int fd;
     fedserver_blob *body; /* an answer that waits for the commit; NULL: none */
     char head[HEAD];
-    uint64_t ticket; /* id of the front's question that is not answered yet; 0: none */
+    uint64_t ticket; /* at a follower: id of the question that is not answered yet; 0: none */
 } front;
 
 struct fedserver_relay {

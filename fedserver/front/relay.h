@@ -9,11 +9,11 @@
 
 /*
  * The rounds' process listens on a Unix socket in the directory, `front.sock`. A program that may
- * open that file can get the paths that fedserver_relay_answer answers, and nothing else. A
- * question is one packet, "GET PATH". An answer is one packet, too: "STATUS PATH ETAG TYPE", and
- * the descriptor of a file in memory that has the body. So no buffer of a socket limits the body.
- * For each path, the front sends one question at a time, and at most 50 a second, however many
- * people ask. So visitors can't keep the rounds' process busy.
+ * open that file gets answers only for the paths that a fedserver_relay_answer knows. A question is
+ * one packet, "GET PATH". An answer is one packet, too: "STATUS PATH ETAG TYPE", and the descriptor
+ * of a file in memory that has the body. So no buffer of a socket limits the body. For each path,
+ * the front sends one question at a time, and at most 50 a second, however many people ask. So
+ * visitors can't keep the rounds' process busy.
  */
 typedef struct fedserver_relay fedserver_relay;
 

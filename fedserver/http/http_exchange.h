@@ -161,16 +161,16 @@ enum MHD_Result http_answer(http_exchange *x);
 
 /* ---- http_batch.c: handles requests in batches, one transaction a batch ---------------------- */
 
-/** A peer's request is complete: handle it in a batch, which is opened if none is. true: send the
- * answer at once, because it depends on nothing uncommitted. false: park the request for
+/** A peer's request is complete: handle it in the open batch; if there is none, open one. true:
+ * send the answer at once, because it depends on nothing uncommitted. false: park the request for
  * http_batch_end. */
 bool http_batch_answers(http *h, http_exchange *x);
 
 bool http_batch_is_open(const http *h);
 
-/** Handle the remaining requests of h->queue, call fedserver_tick, commit, and release the answers.
- * Errors: those of the coordinator, also one that happened in http_batch_answers. After an error no
- * answer of the queue is released. */
+/** Handle the remaining requests of h->queue, or at a follower pass them on. Call fedserver_tick,
+ * commit, and release the answers. Errors: those of the coordinator, also one that happened in
+ * http_batch_answers. After an error no answer of the queue is released. */
 fed_status http_batch_end(http *h, fed_error *err) FED_CHECKED;
 
 /* ---- http_release.c: answers or holds a request that was handled ----------------------------- */
@@ -232,7 +232,7 @@ void http_forward_lost(void *user, void *owner);
  * event. Errors: those of http_batch_end. */
 fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
 
-/** Accept no more connections, answer the held requests with 503, give up leadership, and send the
+/** Accept no more connections, refuse the held requests, give up leadership, and send the
  * remaining answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 

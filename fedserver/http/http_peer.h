@@ -81,7 +81,7 @@ uint32_t http_peer_ask(http_peer *peer, uint64_t body);
 void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
-/** Charge the peer for an answer's bytes. trial: the request could have guessed a token or key, so
+/** Charge the peer for an answer's bytes. trial: the request may be a guess at a token or key, so
  * at the front an answer 401 or 403 counts as a failure. Returns 0: send the answer; else the
  * seconds until the address may try again, to be sent instead of the answer. */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);

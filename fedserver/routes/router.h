@@ -15,8 +15,8 @@ typedef struct fedserver_call {
     fedserver_device *device; /* the device that asks; NULL on the listener FEDSERVER_FRONT */
 } fedserver_call;
 
-/** A function that answers a call. A faulty request gets an answer and is no error; an error means
- * that the store or the memory has failed. At first *response has status 200 and no body. */
+/** A function that answers a call. A faulty request gets an answer and is no error; an error comes
+ * from the store or the machine. At first *response has status 200 and no body. */
 typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserver_call *call,
                                                fedserver_response *response, fed_error *err);
 

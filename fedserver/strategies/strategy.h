@@ -47,9 +47,9 @@
  * any strategy.
  *
  * Rules that need all updates at once (median, trimmed, krum, multikrum) count each update once.
- * The samples that an update claims and its staleness do not matter: a claim must not buy weight.
- * When the round commits, these rules read the updates from the store, through a temporary file
- * (rows.h).
+ * The samples that an update claims and its staleness do not change that: a claim must not buy
+ * weight. When the round commits, these rules read the updates from the store, through a temporary
+ * file (rows.h).
  *
  * Every strategy gives the same bits from the same updates. The order of arrival and kills of the
  * coordinator in between make no difference.
