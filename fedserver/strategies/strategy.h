@@ -23,7 +23,7 @@
  *
  * Updates to a vector:
  *   fedavg                u = mean of the updates, weighted by samples    McMahan et al. 2017,
- *                         algorithm 1; summed as integers, see aggregate.h
+ *                         algorithm 1; departs: rounds/weights.h can lower an update's weight
  *   median                u_j = median of the updates' values j     Yin et al. 2018, definition 1
  *   trimmed    p=0.1      u_j = mean of the values j without the fraction p at each end
  *                         Yin et al. 2018, definition 2
