@@ -11,8 +11,9 @@ fed_status fedserver_audit(fedserver *server, fed_log_level level, int64_t now_m
                            const char *event, fed_error *err, const char *format, ...)
     FED_PRINTF(6, 7) FED_CHECKED;
 
-/** Count a refused request, and log the reason. The audit log gets at most one line of refusals in
- * ten seconds, with their number, so that strangers can't fill the disk. */
+/** Count a refused request. Unless there was a line about refusals within ten seconds, write one to
+ * both logs: the number of refusals since the last line, and the reason of this one. So strangers
+ * can't fill the disk. */
 fed_status fedserver_audit_refusal(fedserver *server, int64_t now_ms, const char *reason,
                                    fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Reserves the database for a batch, and tells in the log while another program holds it. */
+/* Reserves the database for a batch, and logs when another program holds it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/held.h"
 

@@ -1,4 +1,4 @@
-/* Waits while another program keeps the store's database for itself. */
+/* Keeps track of whether another program holds the store's database. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HELD_H
 #define FEDSERVER_HELD_H
@@ -9,7 +9,7 @@
 #include "fed/log.h"
 #include "fedserver/stores/store.h"
 
-/** How long a batch waits for the database before its requests are answered with 503. */
+/** How long the first batch that finds the database held waits for it. */
 enum { FEDSERVER_HELD_WAIT_MS = 2000 };
 
 typedef struct fedserver_held {
@@ -17,13 +17,12 @@ typedef struct fedserver_held {
 } fedserver_held;
 
 /** Reserve the database for the batch that begins, so that no write of the batch can fail with
- * FED_EBUSY. The first batch that can't waits for FEDSERVER_HELD_WAIT_MS and logs why; the next
- * ones do not wait. FED_OK: see fedserver_is_held. */
+ * FED_EBUSY. Returns FED_OK also if another program holds the database: see fedserver_is_held. The
+ * first batch that finds it held waits for up to FEDSERVER_HELD_WAIT_MS; the next ones do not. */
 fed_status fedserver_held_reserve(fedserver_held *held, const fedserver_store *store, void *db,
                                   const fed_log *log, fed_error *err) FED_CHECKED;
 
-/** A write of a batch has failed with FED_EBUSY, for the reason *why. Log it, unless the log has
- * it already. */
+/** The database is held, for the reason *why: log it, if it was free before. */
 void fedserver_held_note(fedserver_held *held, const fed_log *log, const fed_error *why);
 
 /** The database is free: log it, if it was held. */

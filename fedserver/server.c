@@ -1,4 +1,4 @@
-/* The coordinator as a whole: opens, serves requests in batches, closes, and helps commands. */
+/* The coordinator as a whole: is opened, handles requests in batches, is closed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/server.h"
 
@@ -356,7 +356,8 @@ static bool must_wait(const fedserver *server, const fedserver_request *request)
 }
 
 /* A front can't write, because another program holds the database. The front has nothing in memory
- * that is untrue now, and no earlier request of the batch has written: so answer the others. */
+ * that is untrue now, and no earlier request of the batch has written. So only this request fails,
+ * and the batch goes on. */
 static fed_status answer_held(fedserver *server, const fed_error *why,
                               fedserver_response *response) {
     fedserver_held_note(&server->held, server->log, why);

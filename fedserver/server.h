@@ -42,7 +42,7 @@ typedef struct fedserver_routing {
 } fedserver_routing;
 
 /*
- * `rounds` is a cache of the store, filled by the first fedserver_begin. If the store fails, the
+ * `rounds` is a cache of the store; at a front it is not filled. If the store fails, the
  * server becomes `broken`: the cache is thrown away together with the server, and is not repaired.
  */
 struct fedserver {
@@ -55,20 +55,20 @@ struct fedserver {
     char where[512]; /* where the store keeps its data, as the directory's file `store` says */
     const fedserver_routing *routing;
     fedserver_setup setup;
-    bool serving; /* this process holds the lock, and has filled `rounds` */
+    bool serving; /* a fedserver_begin has prepared this process to handle requests */
     /* this coordinator does not lead: it has no rounds, and handles no request */
     bool following;
     fedserver_held held;  /* whether another program holds the database */
     bool parted;          /* this process has given up leadership, and is about to end */
     fedserver_lead lead;  /* who leads; only set if the setup has an address */
     int64_t lead_ms;      /* when the store was last asked who leads, by the monotonic clock */
-    uint32_t followers;   /* number of coordinators that follow this one */
+    uint32_t followers;   /* number of coordinators that pass requests on to this one */
     uint64_t heard_limit; /* at a follower: the leader's limit of an update's bytes; 0: unknown */
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;
     uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
-    struct fedserver_relay *relay; /* connects front and rounds; NULL: one process does both */
+    struct fedserver_relay *relay; /* connects front and rounds; NULL: it is not open */
     uint16_t front_port, devices_port;
     uint64_t refusals;  /* number of refusals that are not yet in the audit log */
     int64_t refusal_ms; /* when the audit log last got a line of refusals */

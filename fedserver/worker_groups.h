@@ -38,7 +38,7 @@ void fedserver_worker_groups_take(fedserver_worker_groups *groups, const fedserv
                                   const fed_worker_group *told, int64_t now_ms);
 
 /** Forget the worker groups of devices that are gone, revoked or expired, and those whose last
- * report is older than FEDSERVER_WORKER_GROUP_KEPT_MS. */
+ * report is FEDSERVER_WORKER_GROUP_KEPT_MS old or older. */
 void fedserver_worker_groups_forget(fedserver_worker_groups *groups,
                                     const fedserver_devices *devices, int64_t now_ms);
 

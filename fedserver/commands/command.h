@@ -13,8 +13,8 @@
 
 /*
  * To add a command: define `const command command_NAME` in a file of this folder, and add the line
- * COMMAND(NAME) to commands.def. To add an option: a member of `arguments`, and a row of the table
- * in command_options.c.
+ * COMMAND(NAME) to commands.def. To add an option: a member of `arguments`, a row of the table in
+ * command_options.c, and its name in `options` of each command that takes it.
  */
 
 enum { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_USAGE = 2 };
@@ -42,7 +42,7 @@ typedef struct arguments {
     const char *role, *tag, *name;
     const char *withdraw, *since;
     bool json, force;
-    const char *page; /* "loopback", "operators" or "all" */
+    const char *page; /* see command_find_page */
     bool bearer, revoke;
     double days;
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
@@ -59,11 +59,11 @@ struct command {
     /* called between fedserver_open and fedserver_close; NULL: `run` is called instead */
     command_work work;
     int (*run)(const arguments *args); /* returns COMMAND_OK, COMMAND_FAILED or COMMAND_USAGE */
-    /* options besides --dir, such as "bind front-port"; NULL: none */
+    /* options besides --dir and --help, such as "bind front-port"; NULL: none */
     const char *options;
     const char *operands; /* after the options, such as "ID [POSITION]"; NULL: nothing */
     const char *brief;
-    const char *help; /* usage, then a line for each option */
+    const char *help; /* printed for --help, and after an error in the command line */
 };
 
 /** Read a command's words; argv[0] is the command's name. Returns -1 to go on, or the exit status

@@ -11,7 +11,7 @@
 
 typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
 
-/* Every option of every command. command.options tells which ones a command takes. */
+/* All options but --help. command.options tells which of them a command takes besides --dir. */
 static const struct row {
     const char *name;
     kind kind;

@@ -1,4 +1,4 @@
-/* The commands devices, rename and revoke: list devices, and change who may connect. */
+/* The commands devices, rename and revoke: list devices, rename one, shut one out. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 

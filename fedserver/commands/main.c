@@ -24,7 +24,7 @@ static int run(const command *cmd, int argc, char **argv) {
     return cmd->work != NULL ? command_with(&args, cmd->work) : cmd->run(&args);
 }
 
-/* A core file would hold the server's key, or the CA's. */
+/* A core file could hold the server's key, or the CA's. */
 static void write_no_core(void) {
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_cur = 0, .rlim_max = 0});
 }

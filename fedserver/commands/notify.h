@@ -10,7 +10,7 @@
  * functions return no errors, because nothing depends on whether a message arrives.
  */
 
-/** Send one message of at most 500 bytes, such as "READY=1". */
+/** Send one message, such as "READY=1". */
 void notify_send(const char *message);
 
 /** Send WATCHDOG=1 if a third of the service manager's limit has passed since the last one. Call

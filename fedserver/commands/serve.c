@@ -48,13 +48,13 @@ typedef struct front {
     uint16_t port, devices_port;
     int64_t started_ms;
     unsigned failures; /* consecutive starts that ended before the front served */
-    fed_status status; /* result of opening the socket, and of upstream_tend */
+    fed_status status; /* FED_OK, or why open_front or upstream_tend has failed */
     fed_error err;
     upstream *edge; /* NULL: this coordinator is no edge aggregator */
 } front;
 
-/* In the child process: become `fedserver front`, which inherits only the listening socket and the
- * end `ready` of a pipe. */
+/* In the child process: become `fedserver front`, which inherits the listening socket and the end
+ * `ready` of a pipe. */
 static void exec_front(const front *f, int ready, pid_t parent_pid) {
     char socket_text[16], ready_text[16], port[16], days[32], requests[32], parent[32];
     const char *words[24] = {"fedserver-front", "front",  "--dir",
@@ -113,8 +113,8 @@ static void start_front(front *f) {
     }
 }
 
-/* Wait until the front that was started serves, or has ended. Returns whether it serves, or served
- * before it ended. */
+/* Wait until the front serves or has ended, or this process is told to stop. Returns whether the
+ * front has told that it serves. */
 static bool has_served(front *f) {
     char byte;
     ssize_t got = 0;
@@ -126,8 +126,8 @@ static bool has_served(front *f) {
     return f->served;
 }
 
-/* The pause between two starts of the front, in milliseconds: from one second to about one minute,
- * if the front can't serve. */
+/* The least time between two starts of the front, in milliseconds. It doubles with each failure,
+ * from 1 s to 64 s. */
 static int64_t pause_of(const front *f) {
     enum { RESTART_MS = 1000, DOUBLINGS = 6 };
     return (int64_t)RESTART_MS << (f->failures < DOUBLINGS ? f->failures : DOUBLINGS);
@@ -185,7 +185,8 @@ static void stop_front(front *f) {
     close_ready(f);
 }
 
-/* Called when the devices' listener is open: open the front's, too, and print both addresses. */
+/* Called when the devices' listener is open: start the front, unless --no-front was given, and
+ * print the addresses. */
 static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
     front *f = user;
     (void)front_port;
@@ -244,7 +245,7 @@ static void prepare_process(void) {
     }
 }
 
-/* Bytes of memory for tasks; the default, half of the machine's, leaves room for devices. */
+/* Bytes of memory for tasks. The default is half of the machine's. */
 static uint64_t task_memory(const arguments *args) {
     const double gb = 1e9;
     return args->task_memory > 0 ? (uint64_t)(args->task_memory * gb)
@@ -343,7 +344,7 @@ static int run(const arguments *args) {
                               : COMMAND_OK;
 }
 
-/* Of the two processes that serve, only this one reads the CA's key. */
+/* Of the two processes that serve, only the front reads the CA's key. */
 static int serve_front(const arguments *args) {
     fedserver_page page;
     if (!command_find_page(args->page, &page)) {

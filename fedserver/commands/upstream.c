@@ -31,7 +31,7 @@ typedef struct finish {
 struct upstream {
     const arguments *args;
     const fed_log *log;
-    fed_log device_log;  /* writes each failure only once */
+    fed_log device_log;  /* leaves out the failures in `said` */
     uint64_t said[SAID]; /* digests of the newest failures in the log */
     unsigned said_count;
     fedserver_edge *edge;
@@ -103,7 +103,7 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
 
 /* -- functions of the device's thread -- */
 
-/* Write a line of the device, but a failure only once until a step succeeds. The wait for the next
+/* Write a line of the device, unless it is one of the failures in u->said. The wait for the next
  * try differs each time, and is no part of the failure. */
 static void say_once(void *user, fed_log_level level, const char *line) {
     upstream *u = user;
@@ -203,7 +203,7 @@ static fed_status end_task(upstream *u, fedclient *client, fed_error *err) {
     float *values = NULL;
     fed_error absent = {0};
     fed_status status = fedclient_model(client, &last.task, &version, &values, &last.size, &absent);
-    if (status != FED_OK) { /* FED_ENOTFOUND: this edge aggregator took no part in the task */
+    if (status != FED_OK) { /* FED_ENOTFOUND: no model was downloaded */
         return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
     }
     last.values = values;
@@ -277,8 +277,8 @@ static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_
     return FED_OK;
 }
 
-/* Enrol, and try again while upstream is down or of another release. The token is read first,
- * because its file may be gone later. */
+/* Enrol if there is a token, and try again while upstream is down, busy or of another release. The
+ * token is read first, because its file may be gone later. */
 static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     char token[TOKEN_MOST];
     fed_error why = {0};

@@ -11,9 +11,8 @@ typedef struct upstream upstream;
 void upstream_folder(const char *dir, char *dst, size_t cap);
 
 /**
- * Open the device, whose state is in DIR/upstream, and the edge aggregator's rounds. Its thread
- * starts with the first upstream_tend. The server must outlive the result. Errors: FED_EINVAL an
- * option is missing; those of fedclient_app_open and fedserver_edge_open.
+ * Open the device, whose state is in DIR/upstream, and the edge aggregator's rounds. The device's
+ * thread starts with the first upstream_tend. server, args and log must outlive the result.
  */
 fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
                          upstream **made, fed_error *err) FED_CHECKED;

@@ -21,8 +21,8 @@
 enum {
     PEERS = 4,              /* most fronts connected at a time */
     PATHS = 3,              /* number of RELAYED paths in routes/routes.def */
-    QUESTION = 64,          /* most bytes of a question's packet */
-    HEAD = 128,             /* most bytes of an answer's packet */
+    QUESTION = 64,          /* bytes of a buffer for a question's packet */
+    HEAD = 128,             /* bytes of a buffer for an answer's packet */
     SPACING_MS = 20,        /* least time between two questions for the same path */
     AGAIN_MS = 200,         /* time until the front looks again for the rounds' process */
     SAY_EVERY_MS = 60000,   /* least time between two log lines about answers that can't be sent */
@@ -45,7 +45,7 @@ typedef struct front {
     int fd;
     fedserver_blob *body; /* an answer that waits for the commit; NULL: none */
     char head[HEAD];
-    uint64_t ticket; /* id of the front's question that is not answered yet; 0: none */
+    uint64_t ticket; /* at a follower: id of the question that is not answered yet; 0: none */
 } front;
 
 struct fedserver_relay {
@@ -79,7 +79,7 @@ static void watch(const fedserver_relay *relay, int fd) {
     (void)epoll_ctl(relay->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Listen on front.sock. This process has the directory's lock, so an old socket there is unused. */
+/* Listen on front.sock, in place of a socket that an earlier process may have left. */
 static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
     const struct sockaddr_un address = address_of(relay);
     (void)unlink(address.sun_path);

@@ -9,19 +9,21 @@
 
 /*
  * The rounds' process listens on a Unix socket in the directory, `front.sock`. A program that may
- * open that file can get the paths that fedserver_relay_answer answers, and nothing else. A
- * question is one packet, "GET PATH". An answer is one packet, too: "STATUS PATH ETAG TYPE", and
- * the descriptor of a file in memory that has the body. So no buffer of a socket limits the body.
- * For each path, the front sends one question at a time, and at most 50 a second, however many
- * people ask. So visitors can't keep the rounds' process busy.
+ * open that file gets answers only for the paths that a fedserver_relay_answer knows. A question is
+ * one packet, "GET PATH". An answer is one packet, too: "STATUS PATH ETAG TYPE", and the descriptor
+ * of a file in memory that has the body. So no buffer of a socket limits the body. For each path,
+ * the front sends one question at a time, and at most 50 a second, however many people ask. So
+ * visitors can't keep the rounds' process busy.
  */
 typedef struct fedserver_relay fedserver_relay;
 
-/** Make a relay. In the rounds' process it listens. log: gets a line when an answer can't be sent;
- * it must outlive the relay; NULL: there is none. Errors: FED_EIO, FED_ENOMEM. */
+/** Make a relay. In the rounds' process it listens. log: gets lines about answers that can't be
+ * sent; it must outlive the relay; NULL: there is none. Errors: FED_EIO, FED_ENOMEM. */
 fed_status fedserver_relay_open(const char *directory, fedserver_part part, const fed_log *log,
                                 fedserver_relay **relay, fed_error *err) FED_CHECKED;
-void fedserver_relay_close(fedserver_relay *relay); /* NULL is allowed, here and below */
+/** Close the relay. Here and in the functions below, except fedserver_relay_ask, relay may be
+ * NULL. */
+void fedserver_relay_close(fedserver_relay *relay);
 
 /** A descriptor that is readable when there is something to do; -1: nothing is connected. */
 int fedserver_relay_fd(const fedserver_relay *relay);

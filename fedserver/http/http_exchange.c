@@ -250,7 +250,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (why != NULL) {
         return refuse(x, why, size);
     }
-    /* known only after why_not has returned */
+    /* why_not has found out the peer's identity */
     x->request.authority = x->peer->identity.authority;
     if (size > 0) {
         x->body = malloc((size_t)size);

@@ -37,7 +37,7 @@ typedef enum http_state {
     STATE_HEAD,
     STATE_BODY,
     STATE_DISCARD, /* refused; the rest of the body is read and dropped */
-    STATE_PARKED,  /* complete; the connection is suspended */
+    STATE_PARKED,  /* complete; waits for its answer */
     STATE_CUT,     /* the connection broke within the body */
     STATE_ANSWER,
     STATE_GONE /* the request gets no answer */
@@ -46,7 +46,7 @@ typedef enum http_state {
 /** Where the request comes from; the answer goes back there. */
 typedef enum http_origin {
     ORIGIN_PEER = 0,  /* a connection of this process */
-    ORIGIN_FORWARDED, /* a follower, which forwards a device's request */
+    ORIGIN_FORWARDED, /* a follower, which forwards a request */
     ORIGIN_QUESTION   /* the front's process, which asks through the socket front.sock */
 } http_origin;
 
@@ -70,11 +70,11 @@ typedef struct http_exchange {
     const http_refusal *refused; /* sent instead of `response`; NULL: `response` is sent */
     uint32_t wait_s;             /* for status 429: seconds until the client may try again */
     const char *target_end;      /* end of the target in libmicrohttpd's memory */
-    uint64_t carried;            /* id of the request at the leader; 0: it was not sent there */
+    uint64_t carried;            /* id of the request at the leader; 0: it is not there */
     int64_t adrift_ms;           /* when the wait for a leader began; 0: no wait */
     char type[64];               /* content type of the leader's answer */
     cluster_link *link; /* to the follower that forwarded the request; NULL: no follower waits */
-    uint64_t ticket;    /* forwarded request or question: its id at the sender */
+    uint64_t ticket;    /* id of a forwarded request at its follower, or of a question */
     char known[HTTP_OBJECT_CACHE_TAG]; /* ETag of the body that the follower has cached; "": none */
     fedserver_blob *shelved; /* at the follower: the cached body with ETag `known`; NULL: none */
     char uri[];
@@ -90,21 +90,21 @@ struct http {
     http_listener listeners[2]; /* index: fedserver_listener; daemon NULL: not open here */
     http_tls tls;
     http_peers peers;
-    http_queue queue;        /* complete requests, which http_batch_end handles */
+    http_queue queue;        /* requests that wait for http_batch_end */
     http_queue pending;      /* requests whose answers are held back */
     int64_t pending_next_ms; /* when the next held request is due, monotonic clock */
-    uint64_t epoch;          /* fedserver_epoch when the held requests were last queued again */
+    uint64_t epoch;          /* fedserver_epoch when the loop last looked for held requests */
     size_t live;             /* exchanges that libmicrohttpd has not completed */
     size_t bodies;           /* bytes reserved for request bodies, over all exchanges */
-    int64_t next_ms;         /* next call of fedserver_tick, Unix time in ms */
+    int64_t next_ms;         /* latest time of the next fedserver_tick, Unix time in ms */
     int64_t batch_ms;        /* when the open batch began, Unix time in ms; 0: no batch is open */
     fed_error failure;       /* first error in http_batch_answers, which http_batch_end returns */
-    uint64_t progress;       /* grows as long as the adapter makes progress */
+    uint64_t progress;       /* grows when bytes move or on_request is called */
     unsigned idle_iterations;
     uint64_t throttled;   /* answers with status 429 since the log's last line about them */
     int64_t throttled_ms; /* when the log's last line about 429 was written, monotonic clock */
     http_gzip gzip;
-    int64_t warned_ms; /* when http_tls_warn last ran, Unix time; 0: never */
+    int64_t warned_ms; /* when http_tls_warn last ran, Unix time in ms; 0: run it */
     http_object_cache object_cache;
     bool resumed, stopping, closing;
     bool woken;             /* fedserver_wake_fd is readable */
@@ -123,7 +123,7 @@ http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
                                  struct MHD_Connection *connection, const char *uri);
 void http_exchange_free(http_exchange *x);
 
-/* The functions below return what libmicrohttpd is to do: MHD_NO closes the connection. */
+/* With the result MHD_NO, libmicrohttpd closes the connection. */
 
 /** The head is complete: refuse the request, or wait for its body. version: the HTTP version, as
  * libmicrohttpd passed it. */
@@ -137,12 +137,13 @@ enum MHD_Result http_exchange_park(http_exchange *x);
 
 void http_exchange_drop_body(http_exchange *x);
 
-/** The connection is lost. true: the request is kept for http_batch_end, because the beginning of
- * its body is of use (fedserver_body_in_parts). Do not use the connection from here on. */
+/** libmicrohttpd is done with the request. true: its connection broke within the body, and the
+ * request is kept for http_batch_end, because the beginning of its body is of use
+ * (fedserver_body_in_parts). Do not use the connection from here on. */
 bool http_exchange_keep_cut(http_exchange *x);
 
 /** Refusals of the adapter. stopping: the coordinator stops. too_many: the peer exceeds its limits;
- * x->wait_s is set. full: there is no memory for a body. no_leader: no coordinator leads. */
+ * x->wait_s is set. full: a body can't be taken now. no_leader: no coordinator leads. */
 extern const http_refusal http_refusal_stopping, http_refusal_too_many, http_refusal_full,
     http_refusal_no_leader;
 
@@ -160,16 +161,16 @@ enum MHD_Result http_answer(http_exchange *x);
 
 /* ---- http_batch.c: handles requests in batches, one transaction a batch ---------------------- */
 
-/** A peer's request is complete: handle it in the open batch, or open a batch. true: send the
- * answer at once, because it depends on nothing uncommitted. false: park the request for
+/** A peer's request is complete: handle it in the open batch; if there is none, open one. true:
+ * send the answer at once, because it depends on nothing uncommitted. false: park the request for
  * http_batch_end. */
 bool http_batch_answers(http *h, http_exchange *x);
 
 bool http_batch_is_open(const http *h);
 
-/** Handle the remaining requests of h->queue, call fedserver_tick, commit, and release the answers.
- * Errors: those of the coordinator, also one that happened in http_batch_answers. After an error no
- * answer of the queue is released. */
+/** Handle the remaining requests of h->queue, or at a follower pass them on. Call fedserver_tick,
+ * commit, and release the answers. Errors: those of the coordinator, also one that happened in
+ * http_batch_answers. After an error no answer of the queue is released. */
 fed_status http_batch_end(http *h, fed_error *err) FED_CHECKED;
 
 /* ---- http_release.c: answers or holds a request that was handled ----------------------------- */
@@ -184,8 +185,7 @@ void http_release_settle(http_exchange *x);
 /** Hold the request until until_ms, by the monotonic clock, or until fedserver_epoch grows. */
 void http_hold(http *h, http_exchange *x, int64_t until_ms);
 
-/** Continue a suspended request in the state `as`. Its origin gets the answer, except in
- * STATE_GONE. */
+/** Continue a suspended request in the state `as`. In STATE_GONE it gets no answer. */
 void http_resume(http *h, http_exchange *x, http_state as);
 /** Call http_resume for all exchanges of the queue. The queue is empty afterwards. */
 void http_resume_all(http *h, http_queue *queue, http_state as);
@@ -211,7 +211,7 @@ void http_cluster_poll(http *h);
 /* ---- http_forward.c: at a follower, passes requests on to the leader ------------------------- */
 
 /** Pass all of h->queue on to the leader. Without a link to the leader, requests that may be sent
- * twice wait for a link, and the others are refused with 503. */
+ * twice wait for a link, at most h->leader_wait_ms; the others are refused with 503. */
 void http_forward_queue(http *h);
 
 /** Cancel forwarded requests whose peers have left. Each call checks only some of the requests. */
@@ -228,11 +228,11 @@ void http_forward_lost(void *user, void *owner);
 
 /* ---- http_loop.c: reads and writes, handles requests, and waits ------------------------------ */
 
-/** One iteration: let both daemons read and write, handle the complete requests, and wait for an
+/** One iteration: let the daemons read and write, handle the complete requests, and wait for an
  * event. Errors: those of http_batch_end. */
 fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
 
-/** Accept no more connections, answer the held requests with 503, give up leadership, and send the
+/** Accept no more connections, refuse the held requests, give up leadership, and send the
  * remaining answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* At the leader: handles requests that followers pass on from their devices. */
+/* At the leader: handles requests that followers pass on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 

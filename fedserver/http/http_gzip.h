@@ -20,8 +20,8 @@ void http_gzip_free(http_gzip *gzip);
 /** Does the header Accept-Encoding (NULL: none) allow gzip? */
 bool http_gzip_accepted(const char *accept);
 
-/** Get the compressed body, a reference that the caller owns. NULL: the body would hardly become
- * smaller, or there is no memory or zlib. */
+/** Get the compressed body, a reference that the caller owns. NULL: the body is small or would not
+ * become smaller, or there is no memory or no zlib. */
 fedserver_blob *http_gzip_blob(http_gzip *gzip, const fedserver_blob *body);
 
 #endif

@@ -64,8 +64,7 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) {
-        /* Only browsers need these headers. Devices, whose links are slow, get answers without
-         * them. */
+        /* Only browsers need these headers. Other answers to devices go without them. */
         PUT_ALL(of_the_front);
         if (is_page(a)) {
             PUT_ALL(of_pages);

@@ -8,7 +8,7 @@
 typedef struct http_headers_answer {
     fedserver_listener listener;
     int status;
-    const char *content_type; /* NULL: no body */
+    const char *content_type; /* NULL: no Content-Type */
     uint32_t retry_after_s;   /* 0: no Retry-After */
     const char *host;         /* the request's header Host; NULL: none */
     const char *allow;        /* HTTP methods that the path takes, for status 405 */

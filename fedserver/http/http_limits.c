@@ -33,8 +33,8 @@ void http_limits_open(http_limits *limits, const http_limits_rules *rules) {
     begin(rules, &limits->crowd, 0);
 }
 
-/* Many devices may share an address, so an address may send more than a device. An address may fail
- * 10 times at once, for example with wrong tokens, and then once in 6 seconds. */
+/* Many devices may share an address, so an address may send more requests than a device. An address
+ * may fail 10 times at once, for example with wrong tokens, and then once in 6 seconds. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all) {
     enum { CONNECTIONS = 16, UPLOADS = 4, UPLOADS_OF_ALL = 256 };

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 /*
- * A bucket fills at its rate up to its burst. A request is admitted if no bucket of its peer is
- * empty. Then its cost is taken from the buckets, which may fall below zero. So a body of any size
- * is admitted, and the peer waits afterwards. A peer is known by a key: the fingerprint of a
- * device, or the hash of an address.
+ * A bucket fills at its rate up to its burst. A request is refused if its peer's bucket for
+ * requests or for bytes is empty. The cost of an admitted request is taken from the buckets, which
+ * may fall below zero. So a body of any size is admitted, and the peer waits afterwards. A peer is
+ * known by a key: the fingerprint of a device, or the hash of an address.
  */
 enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 

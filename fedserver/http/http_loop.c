@@ -12,7 +12,7 @@ enum {
     LOOK_MS = 100,       /* longest wait, so that the loop notices *stop */
     DRAIN_MS = 2000,     /* time to send the last answers when stopping */
     IDLE_ITERATIONS = 4, /* iterations without progress before the loop waits */
-    IDLE_MOST_MS = 50    /* longest wait while nothing moves */
+    IDLE_MOST_MS = 50    /* longest wait where libmicrohttpd asks for a wait of 0 */
 };
 
 static void wake_pending(http *h) {

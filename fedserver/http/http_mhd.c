@@ -1,15 +1,15 @@
 /* The coordinator's HTTPS adapter: connects libmicrohttpd's callbacks with fedserver_handle.
  *
- * One thread runs two daemons (front, devices) and the coordinator. Each iteration of the loop
- * lets both daemons read and write, takes the complete requests as one batch in one transaction,
- * and waits. A request whose answer depends on no write is answered within libmicrohttpd's
- * callback. The connections of other requests are suspended until the commit, or until
- * fedserver_epoch grows.
+ * One thread runs one or two daemons (front, devices) and the coordinator. Each iteration of the
+ * loop lets the daemons read and write, takes the complete requests as one batch in one
+ * transaction, and waits. A request whose answer depends on no write is answered within
+ * libmicrohttpd's callback. The connections of other requests are suspended until the commit or, if
+ * the coordinator holds the request, for longer.
  *
  * Properties of libmicrohttpd 0.9.75 that this code depends on:
  * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
- *   own loop spins. The loop of http_loop.c finds by a counter of moved bytes (http.progress) that
- *   nothing happens.
+ *   own loop spins. The loop of http_loop.c finds by a counter (http.progress) that nothing
+ *   happens.
  * - libmicrohttpd asks for a client certificate but does not verify it: http_tls.c verifies it.
  * - An answer in the first call of on_request closes the connection: answer in the second one.
  * - After on_uri it splits the query into arguments. If they do not fit into its memory, it closes

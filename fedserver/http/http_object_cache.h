@@ -12,7 +12,7 @@ enum {
 };
 
 typedef struct http_object_cache_item {
-    char *key; /* the request's path, query and range as text; NULL: the item is free */
+    char *key; /* the request's path, query, Range and If-Range; NULL: the item is free */
     char etag[HTTP_OBJECT_CACHE_TAG];
     fedserver_blob *body;
     size_t len;
@@ -26,14 +26,14 @@ typedef struct http_object_cache {
     uint64_t uses;
 } http_object_cache;
 
-/** Find the body of the last answer to the same request, and set etag to its tag. The leader must
+/** Find the cached body of an answer to the same request, and set etag to its tag. The leader must
  * confirm that the body is still right. The caller owns the result. NULL: none, and etag is "". */
 fedserver_blob *http_object_cache_find(http_object_cache *object_cache,
                                        const fedserver_request *request,
                                        char etag[HTTP_OBJECT_CACHE_TAG]);
 
-/** Keep the answer's body if its ETag is strong: a strong ETag stands for exactly these bytes. The
- * least recently used bodies make room. */
+/** Keep the answer's body, but only if its ETag is strong: a strong ETag stands for exactly these
+ * bytes. The least recently used bodies make room. */
 void http_object_cache_put(http_object_cache *object_cache, const fedserver_request *request,
                            const fedserver_response *response);
 

@@ -29,7 +29,7 @@ typedef struct http_peers {
     http_proxies proxies;
     const http_tls *tls;
     const fed_log *log;
-    uint64_t *progress; /* grows whenever a byte moves */
+    uint64_t *progress; /* points to http.progress */
     uint64_t *failed;   /* connections that ended without a request, by fedserver_handshake */
 } http_peers;
 
@@ -69,18 +69,19 @@ void http_peer_settled(http_peer *peer);
 void http_peers_cut_silent(http_peers *peers);
 
 /** Is the peer's certificate valid now? A resumed session is not verified again, and a connection
- * may last longer than a certificate. */
+ * may last longer than a certificate. True at the front, where peers need no certificate. */
 bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
 
 /** May the peer send one more request, with a body of that size? 0: yes; else the seconds until it
  * may ask again. http_peer_valid must have returned true before. */
 uint32_t http_peer_ask(http_peer *peer, uint64_t body);
 
-/** begins: charge the peer for the body. ends: a large body no longer counts as an upload. */
+/** begins: charge the peer for the body, and count a large one as an upload. ends: a large body no
+ * longer counts as an upload. */
 void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
-/** Charge the peer for an answer's bytes. trial: the request could have guessed a token or key, so
+/** Charge the peer for an answer's bytes. trial: the request may be a guess at a token or key, so
  * at the front an answer 401 or 403 counts as a failure. Returns 0: send the answer; else the
  * seconds until the address may try again, to be sent instead of the answer. */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);

@@ -27,7 +27,7 @@ typedef enum http_proxy_found {
     HTTP_PROXY_NONE
 } http_proxy_found;
 
-/** The largest size of a PROXY header, in bytes. */
+/** The largest PROXY header that is accepted, in bytes. */
 enum { HTTP_PROXY_MOST = 1024 };
 
 /**

@@ -52,7 +52,7 @@ void http_release_settle(http_exchange *x) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
     if (x->peer != NULL) {
-        /* Forwarded requests are charged by the follower. Only a POST can try a token or key. */
+        /* Forwarded requests are charged by the follower. */
         const bool trial = strcmp(x->request.method, "POST") == 0;
         x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
         x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;

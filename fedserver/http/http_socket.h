@@ -9,7 +9,7 @@
 /** Has the peer closed its side of the connection, or broken it? Unread bytes are ignored. */
 bool http_socket_gone(int fd);
 
-/** How many connections two listeners may have together, given the limit of open files. */
+/** How many connections this process may have, given the limit of open files. */
 uint32_t http_socket_budget(void);
 
 #endif

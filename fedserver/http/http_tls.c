@@ -223,8 +223,8 @@ static int note_extension(void *user, unsigned id, const unsigned char *data, un
     return 0;
 }
 
-/* Called by GnuTLS when a client hello has arrived (GNUTLS_HOOK_PRE), and when its key share has
- * been computed (GNUTLS_HOOK_POST). */
+/* Called by GnuTLS before it works on a client hello (GNUTLS_HOOK_PRE) and afterwards
+ * (GNUTLS_HOOK_POST). Only then is it known whether the hello's ticket is valid. */
 static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                     const gnutls_datum_t *hello) {
     (void)type;

@@ -52,9 +52,9 @@ typedef struct http_tls {
  * then on. The front uses front.pem and front.key, for example from a public authority, where they
  * exist. Otherwise both listeners use server.pem and server.key. A key file that others may read
  * gets a warning in the log. If a CA has been removed from ca.pem, or, where tickets are shared,
- * ca.pem has changed, sessions from before are not resumed. Errors: FED_ENOTFOUND, FED_EIO;
- * FED_EFORMAT the files are no certificates, or do not match: the pair loaded before stays. The
- * caller zeroes *tls first, except `shared`, and ends it with http_tls_free, also after an error.
+ * ca.pem has changed, sessions from before are not resumed. If the files can't be read, or do not
+ * match (FED_EFORMAT), the pair loaded before stays. The caller zeroes *tls first, except `shared`,
+ * and ends it with http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;
@@ -78,7 +78,7 @@ typedef struct http_tls_gate {
 /** Set up a session that has not begun its handshake. session: a gnutls_session_t. The session uses
  * the certificate of the listener `kind`, moves its bytes through gate->wire, and calls
  * gate->admit. A device's handshake succeeds only with a certificate of the coordinator's CA, for
- * client use, valid now. */
+ * client use, valid now, or with a ticket from such a handshake. */
 void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
                      fedserver_listener kind);
 

@@ -41,7 +41,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Read the proxy's header. False: it is not valid, or not complete yet (errno EAGAIN). */
+/* Read the proxy's header. False: it is not read; errno EAGAIN: it is not complete yet. */
 static bool take_proxy_header(http_wire *wire) {
     uint8_t bytes[HTTP_PROXY_MOST];
     size_t used = 0;

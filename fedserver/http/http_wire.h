@@ -20,28 +20,27 @@ typedef struct http_wire_bytes {
 /** The connection below a TLS session. It must outlive the session. */
 typedef struct http_wire {
     int fd;                  /* non-blocking socket */
-    http_address address;    /* the client's address; behind a proxy known after the PROXY header */
+    http_address address;    /* the client's; the proxy's until its PROXY header is read */
     bool proxied;            /* a PROXY header is still to come, which names the client's address */
-    bool holds;              /* the next http_wire_push keeps its bytes in `pending` */
-    uint64_t *progress;      /* grows with every byte moved, and at the end of the connection */
+    bool holds;              /* the next http_wire_push keeps its bytes in `pending`, if they fit */
+    uint64_t *progress;      /* grows when bytes move, and at the end of the connection */
     http_wire_bytes ahead;   /* bytes that were read from the socket before TLS asked for them */
     http_wire_bytes pending; /* bytes that the next http_wire_push sends first */
 } http_wire;
 
-/* http_wire_pull and http_wire_push return the number of bytes moved, or -1 and errno. EAGAIN:
- * call again when the socket is ready. */
+/* http_wire_pull and http_wire_push return the number of bytes read or taken, or -1 and errno.
+ * EAGAIN: call again when the socket is ready. */
 
 /**
  * Get up to `size` bytes. TLS asks for the head of a record, five bytes, and then for the record.
  * So a read takes more than TLS asked for, and the next calls get the rest without a system call.
- * EAGAIN means that the socket is empty and that nothing waits in memory. If the peer has closed
- * the connection, errno is ECONNRESET.
+ * If the peer has closed the connection, errno is ECONNRESET.
  */
 ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size);
 ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_count);
 
-/** Keep the bytes of the next push, and send them with the push after it, in one system call. Call
- * it only where that push is sure to come, as an answer's body after its head. */
+/** Keep the bytes of the next push, if they fit, and send them with the push after it, in one
+ * system call. Call it only where that push is sure to come, as an answer's body after its head. */
 void http_wire_hold(http_wire *wire);
 
 /** Free the bytes that wait in memory. */

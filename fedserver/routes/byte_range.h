@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 typedef enum fedserver_range_kind {
-    FEDSERVER_RANGE_WHOLE = 0, /* no header, or not understood: answer 200 with all bytes */
+    FEDSERVER_RANGE_WHOLE = 0, /* answer 200 with all bytes */
     FEDSERVER_RANGE_PART = 1,  /* answer 206 with a part */
-    FEDSERVER_RANGE_NONE = 2   /* answer 416: the range begins after the end */
+    FEDSERVER_RANGE_NONE = 2   /* answer 416: the answer has none of the range's bytes */
 } fedserver_range_kind;
 
 enum { FEDSERVER_TAG_TEXT = 19 }; /* bytes of an entity tag with its quotes and the NUL */

@@ -21,7 +21,7 @@ fed_status fedserver_get_blob(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 503, "busy", "%s", why.text);
     }
     server->blobs++;
-    /* the name is a digest of the bytes, so its first 64 bits serve as the entity tag */
+    /* each name stands for the same bytes for ever, so its first 64 bits serve as the entity tag */
     char digits[17] = "";
     memcpy(digits, name, sizeof digits - 1);
     const uint64_t tag = strtoull(digits, NULL, 16);

@@ -56,7 +56,7 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
 }
 
 /* TASK_GAUGE(name, help, which, value): writes `value` for each task in memory for which `which` is
- * true. t: the task; runs: the task runs; r: its newest rounds. */
+ * true. t: the task; runs: the task runs; r: what its newest rounds tell. */
 #define TASK_GAUGES(TASK_GAUGE)                                                                    \
     TASK_GAUGE("fed_task_running", "1 while the task runs; 0: it finished not long ago.", true,    \
                runs)                                                                               \

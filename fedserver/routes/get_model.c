@@ -54,7 +54,8 @@ static fed_status write_cache_download(const fedserver_download_request *request
     return response->body != NULL ? FED_OK : FED_ENOMEM;
 }
 
-/* Answer with a cache's addresses. response->body stays NULL where bytes are to be sent instead. */
+/* Answer with addresses of sealed files, which the device gets from a cache. response->body stays
+ * NULL where bytes are to be sent instead. */
 static fed_status answer_cache_download(fedserver *server, fedserver_training *t,
                                         const fedserver_old_versions *old,
                                         const fedserver_download_request *request, int64_t now_ms,

@@ -14,7 +14,7 @@
 
 static fed_status read_whole(const char *path, fed_writer *w, fed_error *err) {
     struct stat about;
-    /* Two users share the folder: a link could lead to a file that only this process may read. */
+    /* Two users may share the folder: a link could lead to what only this process may read. */
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (file == NULL || fstat(fileno(file), &about) != 0) {

@@ -21,11 +21,10 @@ void fedserver_metric_computers(fed_writer *w, const char *name, const char *hel
 /** Write the histogram of how long rounds took. */
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters);
 
-/** Write how many worker groups train now, and their workers by state. */
+/** Write the metrics of worker groups. */
 void fedserver_worker_groups_metrics(fedserver *server, int64_t now_ms, fed_writer *w);
 
-/** Write metrics of this process, each name beginning with prefix: answers by status, failed
- * handshakes by reason, CPU time and memory. */
+/** Write metrics of this process, such as its CPU time, each name beginning with prefix. */
 void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_writer *w);
 
 /** Write metrics of the build and of the directory: free bytes, and when certificates expire. */

@@ -14,16 +14,16 @@
 
 /* The longest time to hold back an answer: NATs and proxies soon forget a silent connection. */
 enum { HOLD_LIMIT_MS = 55000 };
-/* IDLE_MS: wait between check-ins without a deadline. The others: bounds of the wait while a
- * deadline runs. */
+/* The mean wait between check-ins while there are few devices. IDLE_MS: without a deadline. The
+ * others: bounds of the wait while a deadline runs. */
 enum { IDLE_MS = 5000, OPEN_MIN_MS = 500, OPEN_MAX_MS = 10000 };
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Answer that the device is to come back in about a tenth of the time that is left in the round, or
- * later if many devices wait. t NULL: there is no task to wait for. */
+/* Answer that the device is to check in again later. The wait is longer if the round has much time
+ * left, or if many devices check in. t NULL: there is no task to wait for. */
 static void wait_for(fedserver *server, const fedserver_training *t, const fedserver_call *call,
                      fed_wait_reason reason, fed_assignment *answer) {
     int64_t least_ms = IDLE_MS;
@@ -53,7 +53,8 @@ static fed_status is_over(const fedserver *server, uint64_t task, bool *is, fed_
                              err);
 }
 
-/* Set *all: are all tasks of the device over, with no other task about to begin? */
+/* Set *all: are all tasks that the device holds over? False also if it holds none, or if the queue
+ * has changed. */
 static fed_status are_over(const fedserver *server, const fed_checkin *checkin, bool *all,
                            fed_error *err) {
     const unsigned count = fed_checkin_count(checkin);
@@ -94,14 +95,14 @@ static fed_status find_replaced(const fedserver *server, const fedserver_call *c
         found = !fedserver_task_kept(&server->rounds, *replaced, call->device, call->now_ms);
     }
     if (!found) {
-        /* the device needs all its tasks: drop the oldest */
+        /* the device needs all its tasks: drop the one that it trained longest ago */
         *replaced = checkin->held[count - 1].task;
     }
     return FED_OK;
 }
 
-/* Answer a device for which no task runs. If the device has declined all tasks, the answer says so.
- * A device that took part in finished tasks gets the last model of each, once. Otherwise the device
+/* Answer a device for which there is no task. If the device has declined all tasks, the answer says
+ * so. A device that holds an older model of an ended task gets the last one. Otherwise the device
  * is told to wait, or that all tasks are over. */
 static fed_status without_a_task(fedserver *server, const fedserver_call *call,
                                  const fed_checkin *checkin, fed_assignment *answer,
@@ -179,8 +180,8 @@ static const fedserver_training *find_to_measure(const fedserver *server,
     return found;
 }
 
-/* Answer a device that evaluates. Each such device measures each version once, also a task's last
- * version, because the devices' test data differ. */
+/* Answer a device that evaluates. Each such device measures the newest versions itself, also the
+ * last version of an ended task, because the devices' test data differ. */
 static fed_status evaluate(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer, fed_error *err) {
     bool any = false;
@@ -237,7 +238,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     FED_TRY(find_work(server, call, &checkin, &answer, &admit_ms, err));
     int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
-    /* Tell an evaluator at once that the tasks are over: an evaluator waits for nothing else. */
+    /* Do not hold back the answer that tells an evaluator that the tasks are over. */
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;

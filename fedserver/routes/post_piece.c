@@ -126,8 +126,7 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
     if (fedserver_leases_update_event(fedserver_rounds_task(&server->rounds, head.task),
                                       call->device, &head, p.head.digest,
                                       call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
-        /* The lease has ended, or its update is counted already: answer as if the whole update had
-         * come. */
+        /* No update of this lease can be counted now: answer as if the whole update had come. */
         uint8_t bytes[64];
         fed_writer w;
         fed_writer_fixed(&w, bytes, sizeof bytes);

@@ -15,8 +15,8 @@ typedef struct fedserver_call {
     fedserver_device *device; /* the device that asks; NULL on the listener FEDSERVER_FRONT */
 } fedserver_call;
 
-/** A function that answers a call. A faulty request gets an answer and is no error; an error means
- * that the store or the memory has failed. At first *response has status 200 and no body. */
+/** A function that answers a call. A faulty request gets an answer and is no error; an error comes
+ * from the store or the machine. At first *response has status 200 and no body. */
 typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserver_call *call,
                                                fedserver_response *response, fed_error *err);
 
@@ -34,7 +34,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
 /** Answers requests by the table of routes, and counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 
-/** Answer with the issued certificate, or with a refusal, which is written to the audit log. */
+/** Answer with the issued certificate, or with a refusal, which the audit log counts. */
 fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call *call,
                                         fedserver_enrolment outcome, const fedserver_issued *issued,
                                         const fed_error *why, fedserver_response *response,

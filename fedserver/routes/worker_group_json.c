@@ -41,7 +41,7 @@ json_t *fedserver_worker_groups_json(fedserver *server, int64_t now_ms) {
     return list;
 }
 
-/* Help text of metrics under their earlier names, which stay until release 0.3.0. */
+/* Begins the help text of metrics under their earlier names, which stay until release 0.3.0. */
 #define OLD_NAME "The earlier name, which 0.3.0 drops, of "
 
 static void states_metric(fed_writer *w, const char *name, const char *help,

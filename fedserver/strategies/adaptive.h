@@ -9,8 +9,8 @@
 #include "fed/params.h"
 
 /*
- * Reddi et al. 2021 (Adaptive Federated Optimization), algorithm 2, where u is the mean of the
- * clients' changes:
+ * Reddi et al. 2021 (Adaptive Federated Optimization), algorithm 2, where u is the vector that the
+ * clients' changes were combined into:
  *
  *     p = b1 p + (1 - b1) u
  *     v = the strategy's rule of v and u^2     at first v = tau^2

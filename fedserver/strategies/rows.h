@@ -27,7 +27,7 @@ typedef struct fedserver_rows {
 } fedserver_rows;
 
 /** Open an empty matrix. Its file lies in the directory and has no name, so the system removes it
- * however the process ends. Only one process may have a matrix in a directory. Owner:
+ * however the process ends. Only one process may have a matrix in a directory. End with
  * fedserver_rows_close. */
 fed_status fedserver_rows_open(fedserver_rows *rows, const char *directory, size_t columns,
                                fed_error *err) FED_CHECKED;

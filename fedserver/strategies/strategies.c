@@ -100,7 +100,7 @@ static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_
 
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) {
-    char parts[FEDSERVER_STRATEGY_SPEC]; /* a copy of the spec, in which each '+' becomes a NUL */
+    char parts[FEDSERVER_STRATEGY_SPEC]; /* the spec, with a NUL for each '+' between parts */
     if (strlen(spec) >= sizeof parts) {
         return fed_fail(err, FED_EINVAL, "a strategy is at most %zu characters long",
                         sizeof parts - 1);

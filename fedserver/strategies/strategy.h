@@ -15,15 +15,15 @@
 
 /*
  * A strategy has two halves. The first combines a round's updates into one vector u. The second
- * turns u into the change of the model, and may keep a state for the next round. A spec names one
- * half or both, joined by '+'. Each name may have ':' and comma-separated key=value pairs after it.
- * A half that the spec leaves out is fedavg's:
+ * turns u into the change of the model, and may keep a state for the next round. A spec names
+ * halves and additions, joined by '+'. Each name may have ':' and comma-separated key=value pairs
+ * after it. A half that the spec leaves out is fedavg's:
  *
  *     fedavg     fedadam:lr=0.01,tau=1e-3     median     trimmed:p=0.2+fedavgm:m=0.9+clip:norm=1
  *
  * Updates to a vector:
  *   fedavg                u = mean of the updates, weighted by samples    McMahan et al. 2017,
- *                         algorithm 1; summed as integers, see aggregate.h
+ *                         algorithm 1; departs: rounds/weights.h can lower an update's weight
  *   median                u_j = median of the updates' values j     Yin et al. 2018, definition 1
  *   trimmed    p=0.1      u_j = mean of the values j without the fraction p at each end
  *                         Yin et al. 2018, definition 2
@@ -47,9 +47,9 @@
  * any strategy.
  *
  * Rules that need all updates at once (median, trimmed, krum, multikrum) count each update once.
- * The samples that an update claims and its staleness do not matter: a claim must not buy weight.
- * When the round commits, these rules read the updates from the store, through a temporary file
- * (rows.h).
+ * The samples that an update claims and its staleness do not change that: a claim must not buy
+ * weight. When the round commits, these rules read the updates from the store, through a temporary
+ * file (rows.h).
  *
  * Every strategy gives the same bits from the same updates. The order of arrival and kills of the
  * coordinator in between make no difference.
@@ -112,13 +112,13 @@ typedef struct fedserver_strategy {
     size_t addition_count;
 } fedserver_strategy;
 
-/** Parse a spec. FED_EINVAL: *err names the wrong word of the spec, and what is right. */
+/** Parse a spec. FED_EINVAL: *err says what is wrong with it. */
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 
 /** Measure, on random values, which fraction of an update's values the codec does not send as 0. */
 fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKED;
-/** A codec that sends at least this fraction counts as sending all values: some values are 0
+/** A codec that sends more than this fraction counts as sending all values: some values are 0
  * anyway. */
 #define FEDSERVER_SENDS_ALL 0.75
 

@@ -5,8 +5,9 @@
 
 #include "fedserver/strategies/robust.h"
 
-/* Between TILE_MIN and TILE_MAX columns are sorted together, with about TILE_VALUES values, so
- * that they stay in the processor's cache. */
+/* At most TILE_MAX columns are sorted together, and fewer if they have more than TILE_VALUES
+ * values, so that they stay in the processor's cache; but not fewer than TILE_MIN, where there are
+ * as many. */
 enum { TILE_VALUES = 32768, TILE_MIN = 16, TILE_MAX = 512 };
 
 typedef struct trimming {
