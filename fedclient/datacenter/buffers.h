@@ -1,4 +1,4 @@
-/* Buffers for messages. All buffers have one size, and are used again. */
+/* Buffers for messages. All buffers of a feddc_buffers have one size, and are used again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_BUFFERS_H
 #define FEDDC_BUFFERS_H

@@ -7,8 +7,8 @@
 
 #include "fedclient/datacenter/gpu_coder.h"
 
-/* One encode in 16 is decoded again, to count the values that became 0. A codec with a residual
- * keeps such values, so its messages are not decoded again. */
+/* One coded slice in 16 is decoded again, to count the values that became 0. A codec with a
+ * residual keeps such values, so its messages are not decoded again. */
 enum { COUNT_EVERY = 16 };
 
 struct feddc_coder {
@@ -17,9 +17,9 @@ struct feddc_coder {
     const feddc_plan *plan;
     const feddc_values *values;
     feddc_gpu_coder *on_gpu; /* NULL: the codec runs on the host, or all messages are raw */
-    float *residual;         /* float32[plan->n]; NULL for a codec without one */
+    float *residual;         /* float32[plan->n] in host memory, or NULL */
     void *work;
-    float *back; /* room for decoding the largest slice; or NULL */
+    float *back; /* room for decoding the largest coded slice; or NULL */
     uint64_t encodes;
     feddc_coder_counts counts;
 };
@@ -169,8 +169,8 @@ static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const ui
     return FED_OK;
 }
 
-/* Write x plus the residual as float32 values. The residual may hold a push that the owner left
- * out. */
+/* Write x plus the residual, if there is one, as float32 values. The residual may hold a push that
+ * the owner left out. */
 static void send_plain(float *residual, const float *x, size_t n, uint8_t *dst) {
     for (size_t i = 0; i < n; i++) {
         float sum = residual != NULL ? residual[i] + x[i] : x[i];

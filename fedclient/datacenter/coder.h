@@ -1,4 +1,4 @@
-/* A coder: a codec for the shards of a plan, with a residual for each value; on host or GPU. */
+/* A coder: a codec for the shards of a plan, with the codec's residual; on host or GPU. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_CODER_H
 #define FEDDC_CODER_H
@@ -22,8 +22,8 @@ typedef struct feddc_coder feddc_coder;
 /** Return whether messages of this shard are float32 values, which no codec changes. */
 bool feddc_coder_is_raw(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
-/** Return whether the shard's messages are raw and in host memory. Then a send reads the gradient
- * itself, and the received sum is used where the link has put it, without a copy. */
+/** Return whether the shard's messages are raw and in host memory. Then a send can read the
+ * values themselves, and a received sum can be used where the link has put it. */
 bool feddc_coder_lends(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
 /** Make a coder; plan and values must outlive it. x, y and the residual lie in the memory of
@@ -37,7 +37,7 @@ bool feddc_coder_is_exact(const feddc_coder *coder);
 
 const fedcodec *feddc_coder_codec(const feddc_coder *coder);
 
-/** The most bytes of an encoded message of this shard. */
+/** The most bytes of a message of this shard that is not `plain`; on a GPU, also of a plain one. */
 size_t feddc_coder_bound(const feddc_coder *coder, const feddc_shard *shard);
 
 /** Encode x, float32[shard->n], with the residual of these values. A raw message is a copy of x.
@@ -61,7 +61,7 @@ fed_status feddc_coder_take_back(feddc_coder *coder, const feddc_shard *shard, c
 bool feddc_coder_has_residual(const feddc_coder *coder);
 
 /** Copy the residual, if there is one, to float32[plan->n] on the host, or back. Callable from any
- * thread while nothing is encoded. Errors: FED_ENOMEM, FED_EIO */
+ * thread while no other call changes the residual. Errors: FED_ENOMEM, FED_EIO */
 fed_status feddc_coder_save(const feddc_coder *coder, float *residual, fed_error *err) FED_CHECKED;
 fed_status feddc_coder_restore(feddc_coder *coder, const float *residual,
                                fed_error *err) FED_CHECKED;

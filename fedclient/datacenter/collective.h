@@ -11,8 +11,8 @@
 
 enum { FEDDC_COLLECTIVE_PARAMS = 2 };
 
-/** The engine calls a collective in the engine's thread. Only there, a collective calls the
- * feddc_engine functions below. */
+/** The engine calls a collective's functions from `begin` to `waits_for` in the engine's thread.
+ * Only there, a collective calls the feddc_engine functions below. */
 typedef struct feddc_engine feddc_engine;
 
 typedef struct feddc_collective_job {
@@ -44,14 +44,14 @@ typedef struct feddc_collective_vtable {
     /** Make the collective's state. Errors: FED_EINVAL a codec that it cannot use; FED_ENOMEM */
     fed_status (*open)(const feddc_collective_job *job, void **self, fed_error *err);
 
-    /** This rank's gradient of a bucket is ready. grad may be read until `taken` is called for this
-     * bucket and step. The bucket's next `begin` comes only after all sums of this step were taken.
+    /** This rank's gradient of a bucket is ready. grad may be read until all sums of this bucket
+     * and step are complete. The bucket's next `begin` comes only after they were taken.
      * Messages of the next step may arrive earlier. An aggregator gets no begin. */
     fed_status (*begin)(void *self, uint32_t step, uint32_t bucket, const float *grad, bool plain,
                         fed_error *err);
 
-    /** A message has arrived. The collective releases the event, now or later. Errors:
-     * FED_EFORMAT. */
+    /** A message has arrived. The collective releases the event, now or later.
+     * FED_EFORMAT: the message is not as it should be. */
     fed_status (*arrived)(void *self, const feddc_event *event, fed_error *err);
 
     /** A send no longer reads its data. May be NULL. */
@@ -68,7 +68,7 @@ typedef struct feddc_collective_vtable {
     /** The rank that this bucket waits for, or UINT32_MAX for none (for feddc_exchange_look). */
     uint32_t (*waits_for)(const void *self, uint32_t bucket);
 
-    /** Called after the link was closed. */
+    /** Called when the link reads none of the collective's memory any more. */
     void (*close)(void *self);
 } feddc_collective_vtable;
 

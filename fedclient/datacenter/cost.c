@@ -13,8 +13,8 @@ const char *feddc_cost_way_name(feddc_cost_way way) {
     return (unsigned)way < ways ? way_names[way] : "?";
 }
 
-/* The work of the busiest of p workers in one exchange. Bytes are in units of the gradient's size
- * n. */
+/* The work of the busiest rank in one exchange of p workers. Bytes are in units of the gradient's
+ * size n. */
 typedef struct amounts {
     double hops;       /* messages that must follow one another */
     double messages;   /* messages of a bucket at the busiest rank */

@@ -10,10 +10,10 @@
 
 enum {
     PATIENCE_MS = 200, /* most time to wait for an event of the link */
-    POLL_NS = 20000,   /* pause between two calls of the collective's poll */
+    POLL_NS = 20000,   /* pause between polls of the collective while the link has no event */
     GROWTH = 64,
-    COUNT_EVERY = 16,           /* values that became 0 are counted in one bucket of 16 */
-    UNDER_WAY = 8,              /* a bucket waits while this many earlier buckets are under way */
+    COUNT_EVERY = 16, /* with a NIC, values that became 0 are counted in one bucket of 16 */
+    UNDER_WAY = 8,    /* a bucket waits while this many earlier buckets are under way */
     UNDER_WAY_VALUES = 1 << 16, /* and if these together have at least this many values */
 };
 static const size_t NONE = (size_t)-1;
@@ -186,7 +186,7 @@ static bool take_order(feddc_engine *e, feddc_order *order) {
     return any;
 }
 
-/* Refuse a gradient that is not finite, unless it is sent unchanged. The codec does not check all
+/* Refuse a gradient that is not finite, unless no codec changes it. The codec does not check all
  * values: a collective may add its own rank's values without encoding them. */
 static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                                  bool plain, fed_error *err) {

@@ -66,7 +66,7 @@ struct feddc_engine {
     bool retry; /* a bucket has become complete since waiting buckets were last tried */
     uint32_t first_open[FEDDC_AHEAD]; /* all buckets before this index are complete in that step */
     bool *gone;
-    bool *busy; /* [buckets]: the last sum of the bucket was not taken yet */
+    bool *busy; /* [buckets]: the bucket was begun and its sum is not taken yet */
 
     /* Shared with the caller's threads, and written under the lock: */
     pthread_mutex_t lock;

@@ -123,7 +123,7 @@ static bool is_float32(const char *spec) {
     return spec == NULL || strcmp(spec, "float32") == 0;
 }
 
-enum { GATHERS = 8 }; /* most ranks for which the collective gather is the default on a device */
+enum { GATHERS = 8 }; /* on a device: most ranks that gather by default with any push codec */
 /* with aggregators a bucket has 1/STAR_PARTS of the gradient, from STAR_LEAST to STAR_MOST bytes */
 enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 };
 
@@ -361,7 +361,7 @@ static void give_order(feddc_engine *e, feddc_order order) {
     }
 }
 
-/* With the lock held: note that the caller has put values begin to end - 1 of a bucket. */
+/* With the lock held: note that the caller has put values begin to end - 1, all in this bucket. */
 static void put_part(feddc_engine *e, uint32_t step, uint32_t bucket, size_t begin, size_t end,
                      const float *base, bool plain) {
     feddc_cell *cell = fresh_cell(e, step, bucket, plain);
@@ -453,8 +453,8 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
     return FED_OK;
 }
 
-/* With backup workers, a worker receives only complete sums. So a message of this step or a later
- * one means that the sum was completed without this rank. */
+/* With backup workers, a worker receives only complete sums. So if a message of this step or a
+ * later one comes before this rank's push, a sum was completed without this rank. */
 bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step) {
     feddc_engine *e = &x->engine;
     pthread_mutex_lock(&e->lock);

@@ -26,7 +26,7 @@ struct feddc_gpu_coder {
     void *work;
     fedcodec_gpu_head *head;
 
-    fedcodec_gpu_head *told; /* a copy of `head` in pinned host memory */
+    fedcodec_gpu_head *told; /* room for a copy of `head` in pinned host memory */
 };
 
 static size_t round_up(size_t size) {
@@ -130,8 +130,8 @@ static float *residual_of(const feddc_gpu_coder *c, const feddc_shard *shard, si
     return c->at != NULL ? c->residual + c->at[shard->first + k] : NULL;
 }
 
-/* Write x plus the residual as float32 values. The residual may hold a push that the owner left
- * out. */
+/* Write x plus the residual, if there is one, as float32 values. The residual may hold a push that
+ * the owner left out. */
 static fed_status send_plain(const feddc_gpu_coder *c, float *residual, const float *x, size_t n,
                              float *y) {
     if (residual == NULL) {

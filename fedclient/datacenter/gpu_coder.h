@@ -34,7 +34,7 @@ fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *
                                const uint8_t *src, size_t len, float *y) FED_CHECKED;
 
 /** Copy the residual to float32[plan->n] on the host (FED_GPU_DOWN), or back (FED_GPU_UP). Uses a
- * stream of its own. Callable from any thread while nothing is encoded. */
+ * stream of its own. Callable from any thread while no other call changes the residual. */
 fed_status feddc_gpu_coder_residual(const feddc_gpu_coder *c, float *host,
                                     fed_gpu_way way) FED_CHECKED;
 

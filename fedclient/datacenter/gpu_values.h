@@ -10,11 +10,10 @@
 #include "fed/error.h"
 #include "fed/gpu.h"
 
-/* Gradients, sums and residuals are values. Messages are bytes in host memory.
- * On a GPU all work is in one stream, used by the engine's thread, and is done after the next
- * feddc_values_wait. Until then a message given to a call must not change, and one written by a
- * call must not be read. On the host the work is done when a call returns. Host and GPU give the
- * same bits. */
+/* Gradients, sums and residuals are values. Messages are bytes in host memory. On a GPU all work is
+ * in one stream, and is done after the next feddc_values_wait. Until then a message given to a call
+ * must not change, and one written by a call must not be read. On the host the work is done when a
+ * call returns. Host and GPU give the same bits. */
 typedef struct feddc_values {
     fed_gpu *gpu; /* NULL: values lie in host memory, and the other members are unused */
     fed_gpu_stream *stream;
@@ -33,7 +32,7 @@ fed_status feddc_values_open(fed_gpu *gpu, fed_gpu_stream *stream, size_t most, 
 /** Also allowed for a zeroed struct. */
 void feddc_values_close(feddc_values *v);
 
-/** Put the GPU's last error message into *err, and return status. */
+/** Return status. For an error, *err gets a text: with a GPU, its last error message. */
 fed_status feddc_values_explain(const feddc_values *v, fed_status status,
                                 fed_error *err) FED_CHECKED;
 

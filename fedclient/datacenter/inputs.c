@@ -123,7 +123,7 @@ static fed_status add_raw_on_gpu(const batch *b, const feddc_values *v, bool fir
     return feddc_values_wait(v);
 }
 
-/* Add one chunk of each float32 input, then the next chunk. */
+/* On the host, add one chunk of each float32 input, then the next chunk. */
 static fed_status add_raw(const batch *b, const feddc_values *v, bool first, size_t n, float *sum,
                           fed_error *err) {
     for (uint32_t k = 0; k < b->count; k++) {

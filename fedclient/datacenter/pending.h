@@ -1,4 +1,4 @@
-/* Messages that arrived early: they are kept until their step begins. */
+/* Messages that arrived early: they are kept until they can be used. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_PENDING_H
 #define FEDDC_PENDING_H

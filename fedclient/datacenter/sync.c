@@ -44,7 +44,7 @@ static feddc_act act_odsgd(const double *param, uint32_t t) {
 
 /* Yu et al. 2021 (CD-SGD), Algorithm 1, whose iteration i is step t = i - 1 here. The last warm-up
  * step already updates the local weights (line 6), so the next step does not wait for a sum. That
- * next step is exchanged as float32, because the paper's `count` begins at 0. */
+ * next step is exchanged as float32 (if k > 0), because the paper's `count` begins at 0. */
 static feddc_act act_cdsgd(const double *param, uint32_t t) {
     const uint32_t n = (uint32_t)param[0], k = (uint32_t)param[1];
     const bool formal = t >= n;

@@ -196,7 +196,7 @@ static void shift(feddc_channel *c) {
 }
 
 /* Return how many received bytes may wait to be read: before the peer has proved itself, only those
- * of its proof. */
+ * of the proofs. */
 static size_t room(const feddc_channel *c) {
     if (!c->proven) {
         return c->detector ? ANSWER : HELLO + FEDDC_KEY;

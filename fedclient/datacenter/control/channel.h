@@ -30,7 +30,8 @@ typedef struct feddc_channel {
     uint8_t nonce[2][FEDDC_KEY]; /* failure detector's, member's */
     uint8_t key_in[FEDDC_KEY], key_out[FEDDC_KEY], key_mask[FEDDC_KEY];
     uint64_t number_in, number_out;
-    fed_writer in, out; /* bytes received and not yet used, and bytes not yet sent */
+    /* bytes received, in_used of them used; and bytes to send, out_sent of them sent */
+    fed_writer in, out;
     size_t in_used, out_sent;
     bool ended; /* the peer sends no more */
 } feddc_channel;

@@ -29,7 +29,7 @@ enum {
     EVENTS = 32
 };
 
-/* epoll's data.u32 of descriptors that are no member's connection */
+/* epoll's data.u32 of the descriptors that are no connections */
 #define LISTENER UINT32_MAX
 #define WAKE     (UINT32_MAX - 1)
 
@@ -104,8 +104,8 @@ static void dismiss(feddc_detector *j, conn *c, bool left_out, const char *why) 
     }
 }
 
-/* Find a place for a new connection. If too many have not joined, drop the oldest of them. Return
- * NULL if there is no place. */
+/* Find a place for a new connection. If too many peers have not joined, or no place is
+ * free, drop the oldest that has not joined. Return NULL if there is no place. */
 static conn *place_for_stranger(feddc_detector *j) {
     conn *free_conn = NULL, *oldest = NULL;
     uint32_t strangers = 0;
@@ -371,7 +371,7 @@ static bool lingers(const feddc_detector *j) {
     return any;
 }
 
-/* Several members may be refused between two turns; the last of them is told. */
+/* If members were refused since the last call, copy the sentence about the last of them. */
 static void take_refusal(feddc_detector *j, char *text) {
     if (j->told_refusals != j->membership.refusals) {
         j->told_refusals = j->membership.refusals;

@@ -11,7 +11,7 @@
 enum { FEDDC_ENDPOINT = 128 };
 
 /** Listen at an address. bound: the same address, with the port that the system chose for port 0.
- * Errors: FED_EINVAL the text is no address; FED_ENET */
+ * Errors: FED_EINVAL the text is no address, or too long; FED_ENET; FED_EIO */
 fed_status feddc_endpoint_listen(const char *address, int *fd, char bound[FEDDC_ENDPOINT],
                                  fed_error *err) FED_CHECKED;
 

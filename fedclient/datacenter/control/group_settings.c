@@ -71,7 +71,7 @@ static size_t name_length(const setting *s) {
 typedef struct comparison {
     fed_writer why;
     uint32_t different;
-    size_t others; /* bytes of the names after the first */
+    size_t others; /* bytes of the names after the first, and 2 for each of these names */
 } comparison;
 
 static void tell(comparison *c, const setting *member, const setting *group) {

@@ -8,9 +8,9 @@
 /** FED_EINVAL: the settings are too long. NULL is allowed. */
 fed_status feddc_group_settings_check(const char *settings, fed_error *err) FED_CHECKED;
 
-/** Compare a member's settings with those of the worker group. If they differ, write a sentence to
- * why[cap], with the names that differ and both values of the first of them. The texts may hold any
- * bytes; the sentence holds printable ones. */
+/** Return whether a member's settings are those of the worker group. If not, why[cap] gets a
+ * sentence that says what differs. The settings may hold any bytes; the sentence holds printable
+ * ones. */
 bool feddc_group_settings_equal(const char *member, const char *group, char *why, size_t cap);
 
 #endif

@@ -40,7 +40,7 @@ struct feddc_watch {
     feddc_watch_options options;
     uint8_t secret[FEDDC_SECRET];
     char address[FEDDC_ENDPOINT];
-    feddc_channel channel; /* used by the thread only, once it runs */
+    feddc_channel channel; /* once the thread runs, only it sends and receives here */
     int wake;
     pthread_t thread;
     feddc_report report;
@@ -310,8 +310,8 @@ static bool pass_on(feddc_watch *w) {
     return !stop;
 }
 
-/* End the worker group if the failure detector is silent for too long. The time in which this
- * process itself was stopped does not count. */
+/* End the worker group if the failure detector is silent for too long. A time longer than
+ * FEDDC_STALL_MS in which this process itself was stopped does not count. */
 static void mind_silence(feddc_watch *w) {
     int64_t now = now_us(), away = now - w->looped_us;
     w->looped_us = now;

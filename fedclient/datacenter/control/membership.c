@@ -345,8 +345,8 @@ static void end_unmet(feddc_membership *membership, uint32_t ready, int64_t now_
     feddc_membership_end(membership, why);
 }
 
-/* Begin the next generation when all members are ready. For the first, `min` are enough once the
- * time to join is over. */
+/* Begin the next generation when all members are ready. The first also needs `size` members, or
+ * `min` once the time to join is over and if none was refused. */
 static void meet(feddc_membership *membership, int64_t now_ms) {
     uint32_t here = 0, ready = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -368,9 +368,9 @@ static void meet(feddc_membership *membership, int64_t now_ms) {
     }
 }
 
-/* After the failure detector itself was stopped, heartbeats may wait to be read: every member gets
- * FEDDC_BACK_MS more. Main threads may have been stopped too, so this time does not count against
- * them. */
+/* After the failure detector itself was stopped, heartbeats may wait to be read: every member has
+ * at least FEDDC_BACK_MS left. Main threads may have been stopped too, so this time does not count
+ * against them. */
 static void forgive(feddc_membership *membership, int64_t now_ms) {
     int64_t away = now_ms - membership->settled_ms;
     membership->settled_ms = now_ms;

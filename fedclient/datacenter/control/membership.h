@@ -7,11 +7,12 @@
 #include "fedclient/datacenter/control/membership_state.h"
 
 /* The failure detector passes each event with its time in milliseconds, of any monotonic clock.
- * After each event it calls feddc_membership_settle, does what `todo` says, and sets todo to 0.
- * A slot is a member's index in the membership, in order of arrival. A member's `worker` is its
- * rank in the first generation; its `rank` is the one in the present generation. */
+ * After one or more events it calls feddc_membership_settle, does what `todo` says, and sets todo
+ * to 0. A slot is a member's index in the membership. A member's `worker` is its rank in the first
+ * generation; its `rank` is the one in the present generation. */
 
-/** An empty membership for `size` members. FED_EINVAL, FED_ENOMEM. Owner: feddc_membership_free. */
+/** Make an empty membership for `size` members; free it with feddc_membership_free. Errors:
+ * FED_EINVAL, FED_ENOMEM */
 fed_status feddc_membership_init(feddc_membership *membership, uint32_t size, uint32_t min,
                                  uint32_t join_ms, int64_t now_ms, fed_error *err) FED_CHECKED;
 void feddc_membership_free(feddc_membership *membership);

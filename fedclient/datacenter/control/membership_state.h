@@ -8,15 +8,15 @@
 enum {
     FEDDC_HEARTBEAT_MS = 250,
     FEDDC_SILENT_MS = 2000, /* a member without a heartbeat for this time is stopped or cut off */
-    FEDDC_STUCK_MS = 10000, /* a main thread without reports may be stuck */
+    FEDDC_STUCK_MS = 10000, /* a main thread without reports for longer may be stuck */
     FEDDC_STUCK_STEPS = 20, /* the same limit in mean steps; the larger of the two counts */
-    FEDDC_FIRST_MS = 60000, /* the same limit before the mean step is known */
+    FEDDC_FIRST_MS = 60000, /* the same limit while a member starts or no mean step is known */
     FEDDC_COME_MS = 300000, /* a member that takes longer to ask for the next generation is stuck */
-    FEDDC_ASK_MS = 100,     /* a lost member's verdict waits this time for others' heartbeats */
-    FEDDC_STALL_MS = 500,   /* without settle for this time, the detector itself was stopped */
-    FEDDC_BACK_MS = 700,    /* after such a stall, silent members get this time for a heartbeat */
-    FEDDC_FRUITLESS = 5,    /* allowed generations in a row without a lost member or a step */
-    FEDDC_DIGESTS = 8,      /* digests that are remembered of each member */
+    FEDDC_ASK_MS = 100, /* after a lost connection, a verdict waits this long at most for others */
+    FEDDC_STALL_MS = 500, /* a longer pause of a thread's own loop: its process was stopped */
+    FEDDC_BACK_MS = 700,  /* after such a pause, silent members get this time for a heartbeat */
+    FEDDC_FRUITLESS = 5,  /* allowed generations in a row without a lost member or a step */
+    FEDDC_DIGESTS = 8,    /* digests that are remembered of each member */
     FEDDC_HOST = 64,
     FEDDC_COMPUTES = 80,
     FEDDC_ADDRESS = 128
@@ -33,7 +33,7 @@ typedef struct feddc_heartbeat {
 } feddc_heartbeat;
 
 typedef struct feddc_membership_digest {
-    uint32_t completed; /* FEDDC_NOBODY: none */
+    uint32_t completed;
     uint64_t digest;
 } feddc_membership_digest;
 
@@ -43,10 +43,10 @@ typedef struct feddc_membership_member {
     char host[FEDDC_HOST], address[FEDDC_ADDRESS], computes_on[FEDDC_COMPUTES];
     uint32_t pid, requested, worker, rank;
     feddc_heartbeat heartbeat;
-    /* times of the last heartbeat, and of the last one with new marks */
+    /* times from which its silence and its main thread's standstill are counted */
     int64_t heard_ms, moved_ms;
-    /* values of feddc_membership.events: when something was last heard from this member, and when
-     * its connection ended (0: the connection is open) */
+    /* values of feddc_membership.events: at the last heartbeat or meet, and at the end of the
+     * connection (0: it is open) */
     uint64_t heard, gone;
     int64_t gone_ms;
     bool acks; /* its host acknowledges what is sent to it */
@@ -72,15 +72,15 @@ typedef struct feddc_membership {
     feddc_verdict *verdict;          /* [size]: the verdicts so far, `verdicts` of them */
     uint32_t members, ranks, verdicts, generation;
     feddc_detector_state state;
-    int64_t since_ms, settled_ms; /* when `state` began; time of the last settle */
+    int64_t since_ms, settled_ms; /* when meeting or training began; time of the last settle */
     uint64_t events;
     /* most completed steps at the last generation's start; fruitless generations in a row */
     uint32_t best, fruitless;
-    bool lost;     /* a member got a verdict since the last generation began */
+    bool lost;     /* a member got a verdict when or after the last generation ended */
     unsigned todo; /* FEDDC_SEND_... */
     char why[400];
     char settings[FEDDC_SETTINGS]; /* what all members must have */
-    bool expects;                  /* the settings are not those of the first member */
+    bool expects;                  /* `settings` were given by feddc_membership_expect */
     uint32_t refusals;             /* members refused because of their settings; */
     char refused[400];             /* a sentence about the last of them */
 } feddc_membership;

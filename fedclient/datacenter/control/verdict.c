@@ -12,7 +12,7 @@ const char *feddc_phase_name(feddc_phase phase) {
     return (unsigned)phase < FEDDC_PHASES ? names[phase] : "?";
 }
 
-/* Return whether all other connected members sent a heartbeat since this member's connection
+/* Return whether all other connected members were heard from since this member's connection
  * ended. */
 static bool others_answered(const feddc_membership *membership, uint32_t slot) {
     for (uint32_t i = 0; i < membership->members; i++) {

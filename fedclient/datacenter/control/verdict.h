@@ -22,7 +22,7 @@ double feddc_verdict_median(const feddc_membership *membership,
 
 /** Once all living members have reported their digest after `completed` steps, return the slot of a
  * member whose digest differs from the majority's. FEDDC_NOBODY: none, or not all have reported.
- * *split: digests differ and none has a majority. */
+ * *split: digests differ and none has a majority; the slot then means nothing. */
 uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t completed, bool *split);
 
 /** Fill in a verdict on the member. detail: the reason to add to the text, or "". */

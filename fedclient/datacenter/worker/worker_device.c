@@ -110,7 +110,7 @@ fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
                              const fedtrain_sink *sink, float *loss, fed_error *err) {
     fedtrain_net *net = w->o.job.net;
     const fedtrain_sink after = {.done = sink->done, .user = sink->user};
-    /* take all sums first: a pass on a GPU calls no `need` */
+    /* take all sums that are due first: a pass on a GPU calls no `need` */
     FED_TRY(sink->need(sink->user, 0, w->n, err));
     FED_TRY(swap_local(w, err));
     FED_TRY(fedtrain_net_device_start(net, batch, &after, err));

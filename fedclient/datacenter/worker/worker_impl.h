@@ -102,8 +102,8 @@ void feddc_worker_note(feddc_worker *w, fed_status status);
 fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
 
 /** Between begin and end, params and state are on the GPU. After a failure, with `elastic`, params
- * and state in host memory and w->completed are as they were at begin. Without a GPU these
- * functions do nothing. */
+ * and state in host memory are as they were at begin, and w->completed is the step at begin.
+ * Without a GPU these functions do nothing. */
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
 
@@ -111,7 +111,8 @@ fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) 
 void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const float *sum,
                             float share);
 
-/** Compute local weights: the parameters less the local rate times this worker's gradient. */
+/** Compute local weights on the GPU: the parameters less the local rate times this worker's
+ * gradient. */
 fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) FED_CHECKED;
 
 /** Run a pass on the GPU. `need` is called once, for all parameters; `done` gets device

@@ -1,6 +1,6 @@
 /* Collective gather: each worker sends its message to all others, and sums all messages in the
- * order of ranks. So a value is rounded only once. Gather is for small messages, because a rank
- * gets N - 1 of them. */
+ * order of ranks. So a gradient's value is coded only once. Gather is for small messages,
+ * because each of N workers gets N - 1 of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct gather_bucket {
     feddc_inputs in;
     bool summing;
     const float *x;
-    feddc_buffer *own; /* the message made of x, coded or rounded; NULL: x itself is sent */
+    feddc_buffer *own; /* the message made of x: coded, rounded or copied; NULL: x itself */
 } gather_bucket;
 
 typedef struct gather {
@@ -35,7 +35,7 @@ static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a message of %zu bytes",
                         g->buffers.size);
     }
-    /* one use for each other rank's send, and one for this rank's own sum */
+    /* one use for the send to each other rank, and one for this rank's own sum */
     buffer->uses = g->job.ranks;
     b->own = buffer;
     if (rounds) {

@@ -10,7 +10,7 @@
 /* The link carries no gradients. When a rank's gradient of a bucket is ready, the rank sends an
  * empty message to all others. A rank with this message from all others reduces the bucket. Buckets
  * are reduced in the order of steps and buckets, which is the same on all ranks. So no rank waits
- * inside NCCL for a rank that is late or lost. Rank 0's message for the first bucket carries NCCL's
+ * inside NCCL for a rank that is late. Rank 0's message for the first bucket carries NCCL's
  * unique id. One reduction is under way at a time. The engine polls for its end, and reads the link
  * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If a reduction does not end
  * within PATIENCE_S, the exchange fails. If a rank dies within ncclCommInitRank, the others wait
@@ -36,11 +36,11 @@ typedef struct nccl {
     nccl_comm comm; /* NULL: not made yet */
     nccl_id id;
     bool has_id, broken, narrows, started;
-    uint32_t step, next; /* step and bucket of the next reduction */
+    uint32_t step, next; /* step and bucket of the reduction under way, or of the next one */
     nccl_bucket *reducing;
     uint64_t since; /* when the reduction began, ns */
     const fed_gpu_module *module;
-    uint16_t *narrow; /* bfloat16 values of the largest bucket, on the GPU; NULL: all is float32 */
+    uint16_t *narrow; /* room for a bucket's bfloat16 values, on the GPU; NULL: all is float32 */
     nccl_bucket *bucket;
 } nccl;
 
@@ -228,7 +228,8 @@ static fed_status note(nccl *n, fed_status status) {
     return status;
 }
 
-/* Tell all others that this bucket is ready. The message of the first bucket carries the id. */
+/* Tell all others that this bucket is ready. Rank 0's message for the first bucket carries
+ * NCCL's unique id. */
 static fed_status tell(nccl *n, const nccl_bucket *b, fed_error *err) {
     const feddc_head head = {
         .flags = b->turn.plain ? FEDDC_PLAIN : 0, .bucket = b->turn.bucket, .step = b->turn.step};

@@ -1,5 +1,5 @@
-/* The functions of libnccl.so.2 that the collective calls, declared here, so that no header of NCCL
- * is needed. */
+/* The functions of libnccl.so.2 that the collective nccl calls, declared here, so that no header of
+ * NCCL is needed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_NCCL_CALLS_H
 #define FEDDC_NCCL_CALLS_H

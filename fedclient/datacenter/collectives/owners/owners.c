@@ -117,7 +117,7 @@ static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float 
     uint32_t count = o->job.plan->shards;
     size_t first = o->job.plan->bucket[bucket].offset;
     for (uint32_t k = 0; k < count; k++) {
-        /* Each rank begins with a different owner. Otherwise all would push to rank 0 at once. */
+        /* The first shard depends on the rank. Otherwise all would push to one owner at once. */
         owners_shard *s = owners_shard_at(o, bucket, (k + o->job.rank + 1) % count);
         const float *x = grad + (s->shard->offset - first);
         if (s->shard->n == 0) {

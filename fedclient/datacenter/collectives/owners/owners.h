@@ -22,13 +22,13 @@ typedef struct owners_shard {
     uint16_t part;
     bool plain;
     uint32_t step;         /* the step of the current sum, or of the last one while idle */
-    feddc_pending pending; /* pushes or pulls of later steps */
+    feddc_pending pending; /* pushes or pulls of steps that have not begun here */
 
     /* At ranks that do not own the shard: */
     bool waits;
     /* the link's event of a sum that the caller reads in place; else kind FEDDC_NOTHING */
     feddc_event pull;
-    /* with backup workers: this rank's push, kept until the sum has arrived */
+    /* with backup workers: this rank's coded push, kept until the sum has arrived */
     feddc_buffer *pushed;
 
     /* At the owner: */
@@ -54,7 +54,7 @@ static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t
     return &o->shard[(size_t)bucket * o->job.plan->shards + part];
 }
 
-/** Add this rank's own gradient to the sum of a shard that this rank owns. */
+/** Take this rank's own gradient of a shard that this rank owns, and do what is possible now. */
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
                                bool plain, fed_error *err) FED_CHECKED;
 fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
@@ -65,7 +65,7 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
  * the sum (`lent`). */
 fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
 
-/** The first worker whose push is missing, or UINT32_MAX if the shard waits for none. */
+/** The first worker whose gradient is missing, or UINT32_MAX if the shard waits for none. */
 uint32_t owners_missing(const owners *o, const owners_shard *s);
 
 #endif

@@ -7,7 +7,7 @@
 enum { CHUNK = 4096 }; /* values summed at a time, so that they stay in the first-level cache */
 
 static bool sums_in_order(const owners *o, const owners_shard *s) {
-    /* with backup workers, coded pushes are added in the order of arrival */
+    /* with backup workers, pushes that are not plain are added as they arrive */
     return s->plain || o->job.late == 0;
 }
 
@@ -165,7 +165,7 @@ static fed_status copy_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed
     return FED_OK;
 }
 
-/* Send the sum in a buffer of its own, so that the sum's memory is free for the next step. */
+/* Send the sum in a buffer of its own, so that no send reads the sum's memory. */
 static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t receivers,
                                  fed_error *err) {
     feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
@@ -197,7 +197,7 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
         FED_TRY(send_to_all(o, s, sum, s->shard->n * sizeof *sum,
                             feddc_token_of_shard((size_t)(s - o->shard)), err));
     } else {
-        /* a late worker may leave its message unread for long: do not send the sum's memory */
+        /* also with backup workers, because a late one may leave its message unread for long */
         FED_TRY(spread_message(o, s, raw, receivers, err));
     }
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);

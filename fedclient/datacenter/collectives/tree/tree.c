@@ -1,6 +1,6 @@
 /* Collective tree: groups of neighbouring ranks sum first (INCEPTIONN, figure 1 b and c). A shard
  * has an owner in each group, which adds its group's gradients. One of the owners then adds the
- * groups' sums. So each shard leaves a group once and returns once. */
+ * groups' sums. So a shard leaves a group at most once and returns at most once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/sum_relay.h"
 

@@ -36,10 +36,11 @@ FED_API_BEGIN
  * gives these verdicts:
  *
  *   dead      the connection ended without a goodbye
+ *   gave up   it said goodbye with an error of its own
  *   stopped   no heartbeat for 2 s, but its host acknowledges what the failure detector sends:
  *             SIGSTOP, or a machine that swaps
  *   cut off   no heartbeat for 2 s, and its host acknowledges nothing: its line is down, or the
- *             host is
+ *             host is; or all others have long waited for it, though it sends heartbeats
  *   stuck     it sends heartbeats, but its main thread has reported nothing for a long time
  *             (at least 10 s) while others wait for it
  *   diverged  its parameters' digest differs from those of the majority
@@ -51,7 +52,8 @@ FED_API_BEGIN
  * (HMAC-SHA256 over a nonce of each side). Each later record carries a MAC, made with the
  * session's key and the record's number. Each generation has a fresh secret for its links, which
  * is sent masked with the session's key. A member that was left out of a generation never learns
- * that secret. A program that connects without the worker group's secret only gets a nonce.
+ * that secret. A program that connects without the worker group's secret only gets a
+ * greeting and a nonce.
  */
 
 /** The bytes of the longest settings, with their terminating NUL. Settings are a text of lines
@@ -114,8 +116,8 @@ typedef struct feddc_detector_options {
     const char *settings; /* members with others are refused; NULL: the first member's are taken */
     /* Called for each verdict in the failure detector's thread; must return soon. NULL: none */
     void (*verdict)(void *user, const feddc_verdict *verdict);
-    /* As verdict, when a member was refused because of its settings. text is a sentence that names
-     * the member and the setting. NULL: none */
+    /* Like `verdict`, when members were refused because of their settings. text is a sentence
+     * about the last of them. NULL: none */
     void (*refused)(void *user, const char *text);
     void *user;
 } feddc_detector_options;
@@ -139,12 +141,12 @@ typedef enum feddc_detector_state {
 typedef struct feddc_detector_look {
     feddc_detector_state state;
     uint32_t generation; /* number of the generation, from 1; 0: the first has not begun */
-    uint32_t members;    /* members of the first generation, numbered 0 to members - 1 */
+    uint32_t members;    /* members of the first generation, or that have joined it so far */
     uint32_t alive;      /* members that neither failed nor finished */
     uint32_t step;       /* the lowest step that a living member is at */
     uint32_t slowest; /* the member with the longest compute time per step; UINT32_MAX: unknown */
     double slowness;  /* compute time of `slowest`, divided by the median of all members */
-    char why[400];    /* the last verdicts; in state FEDDC_ENDED the reason */
+    char why[400];    /* why the last generation ended, or (FEDDC_ENDED) the worker group */
 } feddc_detector_look;
 
 /** Fill in the worker group's state. Callable from any thread. */
@@ -206,7 +208,7 @@ typedef struct feddc_watch_options {
 /**
  * Connect to the failure detector, prove knowledge of the secret, and start the watch's thread,
  * which sends a heartbeat every 250 ms. Errors: FED_ENET no failure detector at that address;
- * FED_EAUTH the failure detector does not know the secret, or says that this member does not;
+ * FED_EAUTH the failure detector does not know the secret, or has closed the connection;
  * FED_EINVAL, FED_ENOMEM, FED_EIO
  */
 fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **watch,
@@ -224,13 +226,13 @@ typedef struct feddc_worker_group {
 
 /**
  * Meet the others: returns when the next generation begins, with this member's place in it. The
- * first call waits for all to join, later ones for those who are left.
+ * first call waits until members have joined, later ones for those who are left.
  *
  * completed  steps that this member has done: its parameters have the sums of the steps before
  *            step `completed`
  * broke      why the last exchange broke: the text of the failed call's error; NULL in the first
  *            call
- * Errors     FED_EIO the worker group is over: the error's text is the verdict. FED_ESTATE this
+ * Errors     FED_EIO the worker group is over: the error's text says why. FED_ESTATE this
  *            member was left out: the others go on without it. FED_ENET the failure detector is
  *            gone. The member must end.
  */
@@ -243,10 +245,11 @@ void feddc_watch_exchange(feddc_watch *watch, feddc_exchange *exchange);
 
 /** Report that the main thread begins this phase of this step, or is still in it. Call it at each
  * change of phase, from time to time in a long phase, and from one thread only. Compute time is the
- * time between calls, except in FEDDC_WAITING. */
+ * time spent in forward, backward and updating. */
 void feddc_watch_at(feddc_watch *watch, feddc_phase phase, uint32_t step);
 
-/** Report the digest of the parameters after `completed` steps, the same steps on all members. */
+/** Report the digest of the parameters after `completed` steps. All members report it after the
+ * same steps. */
 void feddc_watch_digest(feddc_watch *watch, uint32_t completed, uint64_t digest);
 
 /** Return whether the generation or the worker group is over. Work that takes long should check

@@ -157,8 +157,8 @@ typedef struct feddc_cost_inputs {
 } feddc_cost_inputs;
 
 /** Append two tables to out, with a line for each number of workers, in milliseconds: an exchange
- * by each way (INCEPTIONN), and a step by each rule with the collective owners (CD-SGD). Errors:
- * out->status. */
+ * by each way (INCEPTIONN), and a step by the paper's rules with the collective owners (CD-SGD).
+ * Errors: out->status. */
 void feddc_cost_tables(const feddc_cost_inputs *in, fed_writer *out);
 
 FED_API_END

@@ -1,4 +1,4 @@
-/* Exchange of gradients: all ranks put their gradients in, and each takes out the sum. */
+/* Exchange of gradients: all workers put their gradients in, and each takes out the sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_EXCHANGE_H
 #define FEDDC_EXCHANGE_H
@@ -109,7 +109,7 @@ typedef struct feddc_exchange feddc_exchange;
  * Errors   FED_EINVAL an option is wrong, or collective and codec do not fit: a codec whose scale
  *          follows the largest value (3lc, stoch3) is refused for ring and tree, where partial sums
  *          are coded again at each hop; FED_ENOTFOUND a codec that the device has not got;
- *          FED_ENOMEM; those of the link's open
+ *          FED_EBUSY no thread; FED_ENOMEM; FED_EIO; those of the link's open
  * Owner    feddc_exchange_close
  */
 fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
@@ -117,7 +117,7 @@ fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exch
 
 /** Check whether feddc_exchange_open would accept these options for `ranks` ranks, without opening
  * a link. Only link (NULL: any), collective, codec, pull, nic, late, device and stream are read.
- * Errors: FED_EINVAL as from feddc_exchange_open; FED_ENOMEM */
+ * Errors: as from feddc_exchange_open, without those of the link */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
@@ -149,15 +149,16 @@ void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const f
  * cover each value once. Steps are taken in their order. `use` may read `sum` until it returns.
  *
  * Errors  FED_EIO a rank is gone: the error's text says which; those of the link and the codecs
- *         (FED_ENONFINITE: the gradient of some rank is not finite). After an error the exchange
+ *         (FED_ENONFINITE: a gradient or sum to encode is not finite). After an error the exchange
  *         can only be closed.
  */
 fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, size_t n,
                                void (*use)(void *user, size_t offset, const float *sum, size_t n),
                                void *user, fed_error *err) FED_CHECKED;
 
-/** With backup workers: return whether the sum of this step, or a part of it, is complete without
- * this rank. This rank may then put in zeros and take the sum, to catch up. */
+/** With backup workers, before this rank puts this step in: return whether the sum of this step, or
+ * a part of it, is complete without this rank. This rank may then put in zeros and take the sum, to
+ * catch up. */
 bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step);
 
 /** All-reduce in float32: put the whole gradient in as a plain step, and take the whole sum. With a

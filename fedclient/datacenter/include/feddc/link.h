@@ -30,7 +30,7 @@ typedef struct feddc_place {
     /* tcp: FEDDC_SECRET bytes. Two ranks talk only after each has proved to the other that it knows
      * the secret, for this generation. */
     const uint8_t *secret;
-    uint32_t generation;    /* tcp: goes up when a worker group goes on without a dead rank */
+    uint32_t generation;    /* tcp: ranks with different generations do not connect */
     const char *congestion; /* tcp: the sockets' congestion control ("reno"); NULL: the system's */
     /* tcp: NICs may round FEDDC_FLOATS messages. These use a connection of their own, whose packets
      * have the type of service 0x28 (INCEPTIONN, section VI). feddc_exchange_open sets it */
@@ -52,7 +52,7 @@ typedef struct feddc_head {
     uint32_t step;
 } feddc_head;
 
-/** A flag: all data are float32. Link tcp sends large messages with this flag over a separate
+/** A flag: all data are float32. Link tcp may send messages with this flag over a separate
  * connection. If that connection is marked, a NIC may compress its packets. */
 enum { FEDDC_FLOATS = 0x80 };
 
@@ -75,7 +75,7 @@ typedef struct feddc_event {
     size_t len;
     void *lease;    /* ARRIVED: for the link's release */
     uint64_t token; /* SENT: the token given to send */
-    bool orderly;   /* GONE: the peer's argument of close */
+    bool orderly;   /* GONE: the peer has called close with orderly set */
 } feddc_event;
 
 /**
@@ -86,24 +86,26 @@ typedef struct feddc_event {
  * Memory   A sender must not change data until SENT. Links that share memory hand the sender's own
  *          bytes to the receiver, and say SENT when the receiver has released them. Others copy,
  *          and say SENT as soon as the system has the bytes.
- * Loss     Nothing is lost, repeated or changed without a GONE.
+ * Loss     Nothing is lost or repeated without a GONE. Only NICs change data (FEDDC_FLOATS).
  */
 typedef struct feddc_link_vtable {
     uint8_t id;       /* permanent; links.def */
     const char *name; /* "tcp" */
 
     /** Fill in rank and size from the launcher that started this process, such as mpirun. NULL: the
-     * link has no such launcher. Errors: FED_EIO */
+     * link has no such launcher. Errors: FED_EINVAL too many ranks; FED_ESTATE, FED_ENOMEM,
+     * FED_EIO */
     fed_status (*find)(feddc_place *place, fed_error *err);
 
     /** Connect with the other ranks. Returns when messages can be sent to each of them. place is
      * not read after the call. Errors: FED_EBUSY a rank did not come in time, named by the error's
-     * text; FED_EAUTH a rank could not prove that it knows the secret; FED_EINVAL, FED_ENOMEM,
-     * FED_EIO. */
+     * text except with mpi; FED_EAUTH a rank could not prove that it knows the secret; FED_EVERSION
+     * a rank runs another release (mpi); FED_EINVAL, FED_ESTATE, FED_ENOMEM, FED_EIO. */
     fed_status (*open)(const feddc_place *place, void **self, fed_error *err);
 
     /** Send a message to another rank. Copies the head; never blocks. To a rank that is gone:
-     * returns FED_OK, and SENT comes. Errors: FED_ENOMEM, FED_EIO */
+     * returns FED_OK, and SENT comes. Errors: FED_EINVAL no such rank, or too many bytes;
+     * FED_ENOMEM; FED_EIO */
     fed_status (*send)(void *self, uint32_t to, const feddc_head *head, const void *data,
                        size_t len, uint64_t token, fed_error *err);
 

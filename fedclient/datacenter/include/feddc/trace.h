@@ -14,8 +14,8 @@ FED_API_BEGIN
 
 /*
  * A rank has one feddc_trace. Its rows are the compute thread, the engine, the buckets under way,
- * and one row for each peer. A row is a ring buffer of the last spans; a trace file is made of all
- * rows.
+ * and one row for each peer. A row is a ring buffer of the last spans, a peer's row one for each
+ * direction; a trace file is made of all rows.
  *
  * Threads: a row has one writer. The compute thread writes the row FEDDC_ROW_COMPUTE, the engine
  * all others. There are no locks. Another thread may read a row while its writer goes on, as long
@@ -49,7 +49,7 @@ enum { FEDDC_ROW_COMPUTE = 0, FEDDC_ROW_ENGINE, FEDDC_ROW_BUCKETS, FEDDC_ROW_PEE
 
 typedef struct feddc_span {
     uint64_t begin, end; /* ns */
-    uint64_t bytes;      /* bytes of the message; 0: left out of the file */
+    uint64_t bytes;      /* bytes of the message or the values; 0: left out of the file */
     uint32_t step;
     uint32_t bucket; /* UINT32_MAX: the span belongs to no single bucket */
     feddc_what what;

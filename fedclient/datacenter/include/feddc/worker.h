@@ -33,11 +33,11 @@ FED_API_BEGIN
  *
  * A gradient is put in layer by layer while the backward pass still runs. The next forward pass
  * waits layer by layer for the sums, and does the optimizer's step of that layer. The optimizer
- * gets the mean gradient: the sum divided by N.
+ * gets the mean gradient: the sum divided by the number of workers in it, N or N - late.
  *
  * If the net is on a GPU (fedtrain/device.h), gradients, sums and local weights are there too, and
  * during feddc_worker_run also parameters and state. On a GPU a forward pass begins when all sums
- * have arrived. Either all workers of a worker group have nets on GPUs, or none has.
+ * that it needs have arrived. Either all workers of a worker group have nets on GPUs, or none has.
  */
 typedef struct feddc_worker feddc_worker;
 
@@ -74,9 +74,9 @@ typedef struct feddc_worker_options {
  * params  float32[layout.size], in and out: the first weights, the same on all ranks. Complete
  *         between calls, and after feddc_worker_settle the same bits on all ranks
  * state   float32[fedtrain_optimizer_state_size], in and out
- * Errors  FED_EINVAL the rule has no use for the codec; an optimizer that needs what a worker does
- *         not have: the whole gradient (clip:norm), the mean loss (stall), rounds (scaffold);
- *         FED_ENOMEM
+ * Errors  FED_EINVAL the rule has no use for the codec, pull or nic; an optimizer that needs what a
+ *         worker does not have: the whole gradient (clip:norm), the mean loss (stall), rounds
+ *         (scaffold, mask); FED_ENOMEM
  */
 fed_status feddc_worker_new(const feddc_worker_options *options, float *params, float *state,
                             feddc_worker **worker, fed_error *err) FED_CHECKED;
@@ -88,9 +88,9 @@ fed_status feddc_worker_new(const feddc_worker_options *options, float *params, 
  * then goes back to its last complete step; residuals, local weights and unfinished gradients are
  * lost.
  *
- * Errors as of feddc_exchange_open; FED_ESTATE a rank has different weights at the same step or
- * different options, or a NIC has a different error bound than the option nic: the error's text
- * names it
+ * Errors as of feddc_exchange_open and feddc_exchange_take; FED_ESTATE a rank has different weights
+ * at the same step or different options, or a NIC has a different error bound than the option nic:
+ * the error's text names it
  */
 fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_error *err) FED_CHECKED;
 
@@ -104,9 +104,9 @@ fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) FED_CHECKED;
  * fedtrain_net_gradient_to */
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) FED_CHECKED;
 
-/** step: the number of steps of the worker group. completed: the number of steps whose sums are
- * complete; the two are equal unless a call has failed. rank: this worker's rank. count: the number
- * of workers. */
+/** step: the number of steps of the worker group. completed: the number of steps whose sums
+ * params contains; less than step between the exchanges of the rule local, and perhaps after a
+ * failed call. rank: this worker's rank. count: the number of workers. */
 uint32_t feddc_worker_step(const feddc_worker *w);
 uint32_t feddc_worker_completed(const feddc_worker *w);
 uint32_t feddc_worker_rank(const feddc_worker *w);
@@ -123,7 +123,7 @@ typedef struct feddc_worker_tally {
     uint64_t steps;
     double loss;                  /* mean of this worker's loss since the last settle */
     double step_s;                /* wall-clock time */
-    double forward_s, backward_s; /* time without waiting */
+    double forward_s, backward_s; /* without waiting and updates */
     double update_s;              /* time for optimizer and local weights */
     double exposed_s;             /* time of waiting for sums */
     double exchange_s, encode_s, decode_s, sum_s; /* as in feddc_exchange_counts */

@@ -58,8 +58,8 @@ typedef struct flight {
 
 typedef struct peer {
     feddc_mpi_block *first, *last; /* messages that were matched and not yet given to the caller */
-    bool gone;                     /* the peer's BYE has come */
-    bool quiet;                    /* the peer sends no more: its BYE or ACK has come */
+    bool gone;                     /* the peer's BYE or HASTY_BYE has come */
+    bool quiet;                    /* the peer sends no more: `gone`, or its ACK has come */
 } peer;
 
 typedef struct mpi_link {
@@ -384,7 +384,7 @@ static fed_status mpi_open(const feddc_place *place, void **self, fed_error *err
     pthread_mutex_init(&l->lock, NULL);
     fed_status status = feddc_mpi_join(place->patience_ms, &l->comm, err);
     if (status == FED_EBUSY) {
-        return status; /* do not free l: MPI still writes to l->comm when the last rank comes */
+        return status; /* do not free l: MPI may still write to l->comm when the last rank comes */
     }
     if (status != FED_OK) {
         free_link(l);

@@ -21,7 +21,8 @@
 fed_status feddc_mpi_begin(fed_error *err) FED_CHECKED;
 
 /** Make a communicator of all ranks, for the only link that a process may have open. Waits up to
- * patience_ms for the other ranks. Errors: FED_EBUSY, FED_ESTATE, FED_EVERSION, FED_EIO */
+ * patience_ms for the other ranks. Errors: FED_EBUSY, FED_ESTATE, FED_EVERSION, FED_ENOMEM,
+ * FED_EIO */
 fed_status feddc_mpi_join(uint32_t patience_ms, MPI_Comm *comm, fed_error *err) FED_CHECKED;
 
 /** The link is closed. clean: all requests of the link are complete; else MPI may still use the

@@ -73,7 +73,8 @@ static fed_status drop_all(tcp_link *link, tcp_peer *peer, fed_error *err) {
     return FED_OK;
 }
 
-/* A connection has failed. Read what has arrived on both connections. */
+/* A connection has failed. Drop what waits to be sent. What has arrived on both connections is
+ * still read. */
 static fed_status cut(tcp_link *link, tcp_peer *peer, fed_error *err) {
     peer->cut = true;
     for (unsigned k = 0; k < TCP_STREAMS; k++) {

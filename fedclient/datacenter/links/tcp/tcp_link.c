@@ -202,8 +202,8 @@ static bool has_left(tcp_peer *peer) {
     return arrived;
 }
 
-/* Send the last record to all, and wait until the others' machines have acknowledged all bytes.
- * Drop messages that arrive meanwhile, so that the others can leave too. */
+/* Send the last record to all, and wait up to LEAVE_MS until the others' machines have acknowledged
+ * all bytes. Drop messages that arrive meanwhile, so that the others can leave too. */
 static fed_status say_goodbye(tcp_link *link, fed_error *err) {
     const tcp_record record = {.type = TCP_GOODBYE};
     tcp_item item = {.record_len = TCP_RECORD};

@@ -15,7 +15,7 @@ enum {
     TCP_HEADS_STREAM = 0,
     TCP_FLOATS_STREAM = 1,
     TCP_STREAMS = 2,
-    TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
+    TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of up to this */
     TCP_APART = 4096,         /* value of tcp_link.apart where NICs do not compress */
     TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank at a time */
     TCP_UNREAD_MAX = 64 << 20 /* reading stops while this many received bytes wait to be taken */

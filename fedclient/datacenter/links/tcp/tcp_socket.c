@@ -124,7 +124,7 @@ int feddc_tcp_accept(int listener) {
     return fd;
 }
 
-/* Begin to connect to one of a host's addresses. -1: errno has the reason. */
+/* Begin to connect to one of a host's addresses. -1: *status or errno has the reason. */
 static int call_one(const struct addrinfo *to, const char *congestion, bool marked,
                     fed_status *status, fed_error *err) {
     int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);

@@ -26,7 +26,7 @@ fed_status feddc_tcp_listen(const char *address, const char *congestion, int *fd
  * system's). Errors: FED_EINVAL the kernel lacks the congestion control; FED_EIO */
 fed_status feddc_tcp_prepare(int listener, const char *congestion, fed_error *err) FED_CHECKED;
 
-/** Accept the next connection. -1: there is none. */
+/** Accept the next connection. -1: there is none, or it cannot be used. */
 int feddc_tcp_accept(int listener);
 
 /** Begin to connect, marked for NICs or not. The socket becomes writable when connecting has ended.

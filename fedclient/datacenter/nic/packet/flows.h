@@ -50,8 +50,8 @@ fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s,
 fednic_flow *fednic_flows_find(fednic_flows *flows, const fednic_flow_key *key);
 
 /** Enter a new flow, whose key must not be known. If the table is full, another flow is dropped:
- * one that has ended, or one in its handshake if there are many of these, or else the least
- * recently used one. So a flood of SYNs takes at most about a quarter of the table. */
+ * one that seems to end, or one in its handshake if there are many of these, or else the least
+ * recently used one. So a flood of SYNs that has a quarter of the table drops no working flow. */
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms);
 
 /** Note that a flow was used. works: the flow is past its handshake. */

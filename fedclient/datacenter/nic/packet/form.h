@@ -17,7 +17,8 @@ enum { FEDNIC_PLAIN_MOST = 65535 };
 size_t fednic_form_lead(uint32_t at, size_t len);
 
 /** Compress plain[len], or its first bytes that fit, into at most `limit` bytes. Returns the bytes
- * written, 0 if nothing fits. *taken: bytes of plain that were compressed. */
+ * written; 0: limit is too small even without a float. *taken: bytes of plain that were
+ * compressed. */
 size_t fednic_form_write(int e, const uint8_t *plain, size_t len, size_t lead, size_t limit,
                          uint8_t *dst, size_t *taken);
 

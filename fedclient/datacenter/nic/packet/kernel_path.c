@@ -19,7 +19,8 @@ enum { AT_INGRESS = 46, AT_EGRESS = 47, NEXT = -1 };
 
 enum { PROGRAM = 64, NONE = -1, HEAD = 24, SYN = 2, TO_LEAVE = 30000, TO_PASS };
 
-/* An eBPF program under construction. Jumps to TO_LEAVE and TO_PASS are resolved last. */
+/* An eBPF program under construction. Jumps to TO_LEAVE and TO_PASS get their offsets in
+ * resolve. */
 typedef struct program {
     struct bpf_insn code[PROGRAM];
     uint32_t len;

@@ -245,8 +245,8 @@ bool fednic_line_has_room(const fednic_line *line) {
     return line->first + line->queued + MADE <= OUT && line->used + 2 * FEDNIC_FRAME <= ARENA;
 }
 
-/* Send the whole queue, waiting for the line: a super-segment of many tiny segments may become more
- * frames than has_room keeps free. */
+/* Try to send the whole queue, waiting for the line: a super-segment of many tiny segments may
+ * become more frames than has_room keeps free. */
 static bool empty_queue(fednic_line *line) {
     struct pollfd line_poll = {.fd = line->fd, .events = POLLOUT};
     fednic_sent sent = fednic_line_flush(line);

@@ -44,7 +44,7 @@ fednic_sent fednic_line_flush(fednic_line *line);
 
 typedef struct fednic_line_counts {
     uint64_t refused; /* frames that could not be sent */
-    uint64_t missed;  /* frames that came while the socket's buffer was full */
+    uint64_t missed;  /* frames that came while the socket's buffer was full, or incomplete */
     uint64_t waits;   /* times that the line was full and frames had to wait */
 } fednic_line_counts;
 

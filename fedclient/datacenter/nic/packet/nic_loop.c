@@ -124,7 +124,7 @@ static fed_status go_on(nic_loop *l, int stop, fed_error *err) {
     struct pollfd polls[POLLS];
     for (;;) {
         const int limit = prepare(l, stop, polls);
-        (void)poll(polls, POLLS, limit); /* poll may be interrupted; only `stop` ends the loop */
+        (void)poll(polls, POLLS, limit); /* if interrupted, no entry of polls is ready */
         l->now_ms = fed_clock_monotonic_ms();
         if (polls[STOP].revents != 0) {
             return FED_OK;

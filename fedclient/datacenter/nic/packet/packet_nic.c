@@ -94,8 +94,8 @@ static bool may_be_coded(const passage *p) {
            offload_is_sound(p->frame, s);
 }
 
-/* Write the checksum of an otherwise complete packet. A compressed segment's checksum covers all
- * its bytes, so that a receiver without a NIC finds the checksum wrong. */
+/* Write the checksum of an otherwise complete packet. A compressed segment's checksum is complete,
+ * and made with another protocol number, so that a receiver without a NIC finds it wrong. */
 static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
     const fednic_frame *frame = c->p->frame;
     const fednic_segment *s = &c->p->segment;
@@ -308,8 +308,8 @@ static uint16_t protocol_of(const passage *p) {
                                                                : 0;
 }
 
-/* Restore a compressed segment and pass it on as the sender's TCP made it. Returns its payload's
- * size; 0: it is malformed, and was not passed on. */
+/* Restore a compressed segment and pass it on uncompressed. Returns its payload's size; 0: it
+ * cannot be restored, and was not passed on. */
 static size_t restore(const passage *p) {
     const fednic_segment *s = &p->segment;
     uint8_t *bytes = p->nic->made;

@@ -9,12 +9,12 @@
 
 /* INCEPTIONN's NIC in software (section VI), without sockets, clock and threads. The program fednic
  * gives it frames of a TAP device and of a packet socket; tests and fuzzers give it any bytes.
- * docs/nic-format.md defines compressed segments.
- * It compresses TCP segments of a connection on three conditions. The segment is marked: its DSCP
- * is FEDNIC_MARKED. The connection's SYN was marked. And both ends have a NIC: a NIC adds an option
- * to a marked SYN, and to the answer of a SYN that has one. A segment that would not become shorter
- * keeps its length, but its values are rounded too. All other frames are forwarded unchanged, also
- * those that the NIC does not understand. */
+ * docs/nic-format.md defines compressed segments. It compresses TCP segments of a connection only
+ * on three conditions. The segment is marked: its DSCP is FEDNIC_MARKED. The connection's SYN was
+ * marked. And both ends have a NIC: a NIC adds an option to a marked SYN, and to the answer of a
+ * SYN that has one. A segment that would not become shorter keeps its length, but its values are
+ * rounded too. All other frames are forwarded unchanged, also those that the NIC does not
+ * understand. */
 
 typedef struct fednic_nic_options {
     int e; /* INCEPTIONN's error bound is 2^-e; e is 1 to 15 */
@@ -45,7 +45,7 @@ typedef struct fednic_counts {
     uint64_t coded_bytes;   /* payload of the coded frames, compressed */
     uint64_t grown_frames;  /* frames that were sent rounded, not compressed */
     uint64_t split_floats;  /* values divided between two segments, and so not compressed */
-    uint64_t bad_frames;    /* compressed frames that could not be restored */
+    uint64_t bad_frames;    /* marked or compressed frames that could not be restored */
 } fednic_counts;
 
 void fednic_nic_count(const fednic_nic *nic, fednic_side from, fednic_counts *counts);

@@ -26,7 +26,7 @@ void fednic_reports_close(fednic_reports *reports); /* NULL is allowed */
  * only when poll reports something. */
 int fednic_reports_poll(const fednic_reports *reports, struct pollfd *polls);
 
-/** Serve the clients that poll reports. */
+/** Serve the clients that poll reports, accept a new one, and drop those whose time is over. */
 void fednic_reports_serve(fednic_reports *reports, const struct pollfd *polls, int64_t now_ms,
                           fednic_report_now *report, void *user);
 

@@ -9,9 +9,9 @@
 //   m_error     with m_last: the packet was not the bursts of s_count values
 // One register at the output, and two beats in the buffer.
 //
-// The tag decoder sees 65 bytes: the buffer's two beats, and the first byte of the beat that waits
-// at the input. With the paper's 64 bytes a burst of 34 that begins at the last byte of a beat
-// would never be whole.
+// With WIDTH 256 the tag decoder sees 65 bytes: the buffer's two beats, and the first byte of the
+// beat that waits at the input. With the paper's 64 bytes a burst of 34 that begins at the last
+// byte of a beat would never be whole.
 module nic_burst_buffer #(
     parameter WIDTH = 256                       // 256, 128 or 64
 ) (
@@ -85,7 +85,7 @@ module nic_burst_buffer #(
 
     wire [     15:0] values = fresh ? head_count : values_left;
     wire             ends = values <= LANES[15:0];
-    reg  [     15:0] past_last;                 // the tags of lanes past the last value
+    reg  [     15:0] past_last;                 // mask of the tags past the last value
     reg  [LANES-1:0] lanes_used;
     always @* begin
         for (i = 0; i < 8; i = i + 1) past_last[2*i+:2] = {2{ends && i >= {28'd0, values[3:0]}}};

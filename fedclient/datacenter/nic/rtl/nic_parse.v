@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads the first 96 bytes of each frame beside the stream: Ethernet, one VLAN tag (0x8100) or
-// none, IPv4 without options and with "don't fragment", or IPv6 without extension headers, TCP.
-// `say` is 1 once for each frame, in order, five cycles after the frame's third beat, or its last
-// if it has fewer. The module never waits.
+// none, IPv4 without options (RX 0: and with "don't fragment"), or IPv6 without extension headers,
+// TCP. `say` is 1 once for each frame, in order, five cycles after the frame's third beat, or its
+// last if it has fewer. The module never waits.
 module nic_parse #(
     parameter RX = 0,           // 0: marked segments of known connections; 1: compressed ones
     parameter TABLE = 6         // 2^TABLE connections (RX 0)

@@ -2,9 +2,9 @@
 // unchanged.
 // SPDX-License-Identifier: Apache-2.0
 
-// AXI-stream as in nic_packet. A segment is restored if its ToS is 0x2c (without ECN), its checksum
-// is that of a compressed segment, and its whole payload has the format. No connections are
-// tracked.
+// AXI-stream as in nic_packet. A segment is restored only if its ToS is 0x2c (without ECN), its
+// checksum is that of a compressed segment, and its whole payload has the format. No connections
+// are tracked.
 module nic_rx #(
     parameter A = 10,           // packet FIFO: 2^A beats
     parameter B = 10,           // second FIFO: 2^B beats

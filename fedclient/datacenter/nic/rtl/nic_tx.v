@@ -1,7 +1,7 @@
 // The NIC's send direction: marked segments of the host are compressed, other frames are unchanged.
 // SPDX-License-Identifier: Apache-2.0
 
-// AXI-stream as in nic_packet. A segment is compressed if its ToS is 0x28 (without ECN), its
+// AXI-stream as in nic_packet. A segment is compressed only if its ToS is 0x28 (without ECN), its
 // connection's marked SYN passed here and is still in the table, and it becomes shorter.
 module nic_tx #(
     parameter E = 10,           // magnitudes under 2^-E become 0; 1 to 15

@@ -31,7 +31,8 @@ typedef void fednic_report_line(void *user, const char *sentence);
  *
  * stop  a descriptor of the caller's, such as a signalfd
  *
- * Errors: FED_EINVAL a name or e is out of range; FED_EAUTH root's rights are missing;
+ * Errors: FED_EINVAL a name or e is out of range, or wire is no Ethernet; FED_EAUTH root's rights
+ * are missing; FED_EVERSION the kernel is too old for bypass;
  * FED_ENOTFOUND no /dev/net/tun, no such interface; FED_EBUSY another process uses the TAP device
  * or the control socket; FED_EIO a device failed, or is gone; FED_ENOMEM.
  */
@@ -42,7 +43,7 @@ typedef enum fednic_format { FEDNIC_TABLE, FEDNIC_PROMETHEUS } fednic_format;
 
 /** Ask the NIC behind a control socket for its report, and append the text. Errors: FED_ENOTFOUND
  * no NIC answers there; FED_EAUTH another user's socket; FED_ETIMEOUT no answer in five seconds;
- * FED_EIO; FED_ENOMEM. */
+ * FED_EINVAL the path is too long; FED_EIO; FED_ENOMEM. */
 fed_status fednic_ask(const char *control, fednic_format format, fed_writer *text,
                       fed_error *err) FED_CHECKED;
 
