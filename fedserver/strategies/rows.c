@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,9 @@
 
 fed_status fedserver_rows_open(fedserver_rows *rows, const char *directory, size_t columns,
                                fed_error *err) {
+    static atomic_uint opened; /* rounds of several tasks may close at the same time */
     char path[1024];
-    snprintf(path, sizeof path, "%s/updates.rows", directory);
+    snprintf(path, sizeof path, "%s/updates.rows-%u", directory, atomic_fetch_add(&opened, 1));
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0) {
         return fed_fail(err, FED_EIO, "%s: can't create the temporary file: %s", path,

@@ -27,8 +27,8 @@ typedef struct fedserver_rows {
 } fedserver_rows;
 
 /** Open an empty matrix. Its file lies in the directory and has no name, so the system removes it
- * however the process ends. Only one process may have a matrix in a directory. End with
- * fedserver_rows_close. */
+ * however the process ends. Threads may have a matrix each in a directory, but only one
+ * process may. End with fedserver_rows_close. */
 fed_status fedserver_rows_open(fedserver_rows *rows, const char *directory, size_t columns,
                                fed_error *err) FED_CHECKED;
 void fedserver_rows_close(fedserver_rows *rows);

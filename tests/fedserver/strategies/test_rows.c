@@ -4,6 +4,7 @@
 #include "fed_cases.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include "fedserver/strategies/robust.h"
@@ -58,6 +59,49 @@ FED_TEST(nothing_is_left_in_the_directory_even_while_it_is_open) {
     closedir(dir);
     assert_int_equal(entries, 2);
     fedserver_rows_close(&rows);
+    fed_test_rmdir(directory);
+}
+
+typedef struct closer {
+    const char *directory;
+    float value;
+    int mixed; /* how often the matrix had another row than the one that was added */
+} closer;
+
+static void look(void *user, float *block, size_t first, size_t width) {
+    closer *c = user;
+    c->mixed += first != 0 || width != COLUMNS || block[0] != c->value;
+}
+
+static void *close_rounds(void *user) {
+    closer *c = user;
+    fed_error err = {0};
+    for (int k = 0; k < 3000; k++) {
+        fedserver_rows rows;
+        const float x[COLUMNS] = {c->value};
+        if (fedserver_rows_open(&rows, c->directory, COLUMNS, &err) != FED_OK) {
+            c->mixed++;
+            continue;
+        }
+        c->mixed += fedserver_rows_add(&rows, 1, 1, x, &err) != FED_OK ||
+                    fedserver_rows_each(&rows, look, c, &err) != FED_OK;
+        fedserver_rows_close(&rows);
+    }
+    return NULL;
+}
+
+FED_TEST(rounds_that_close_at_the_same_time_have_a_matrix_each) {
+    char directory[256];
+    pthread_t thread[2];
+    fed_test_tmpdir(directory, sizeof directory);
+    closer closers[2] = {{directory, 1, 0}, {directory, 2, 0}};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(pthread_create(&thread[k], NULL, close_rounds, &closers[k]), 0);
+    }
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(pthread_join(thread[k], NULL), 0);
+    }
+    assert_int_equal(closers[0].mixed + closers[1].mixed, 0);
     fed_test_rmdir(directory);
 }
 
