@@ -34,7 +34,7 @@ FED_API_BEGIN
  * Threads  A stream belongs to one thread at a time; other calls may come from any thread.
  * Errors   A call that fails stores a sentence in the fed_gpu: which card, which call, what to do.
  *          fed_gpu_explain returns the sentence. Kernels run later than their launch, so a
- *          failure may show in a later call. After FED_EIO the GPU is lost: close it.
+ *          failure may show in a later call. After FED_EIO the GPU may be lost: close it.
  */
 typedef struct fed_gpu fed_gpu;
 typedef struct fed_gpu_module fed_gpu_module;
@@ -74,7 +74,7 @@ bool fed_gpu_is_name(const char *name);
  *         first usable one
  * cache   folder for compiled kernels, which is made if it is missing; NULL: compile anew
  * Errors  FED_EINVAL no such name; FED_ENOTFOUND no such device, or its driver is not installed;
- *         FED_ESTATE a device that can't be exact (no denormals, no binary64); FED_ENOMEM; FED_EIO
+ *         FED_ESTATE a device that lacks what kernels need, such as binary64; FED_ENOMEM; FED_EIO
  */
 fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu,
                         fed_error *err) FED_CHECKED;
