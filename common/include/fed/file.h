@@ -69,7 +69,8 @@ fed_status fed_file_replace(const char *path, const void *data, size_t len, unsi
 /**
  * A mode for a file in a folder that several users share, such as a coordinator's: the file gets
  * the folder's owner and group, as far as the system lets the caller give it away. Its mode is
- * 0660 if the folder's group may write there, else 0600, whatever the umask is.
+ * 0660 if it got the folder's group and that group may write there, else 0600, whatever the umask
+ * is.
  */
 enum { FED_FILE_SHARED = 1 << 16 };
 

@@ -108,15 +108,16 @@ fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free(fed_gpu *gpu, void *at);
 
-/** Allocate size bytes of pinned host memory, with which copies are fastest. Errors: FED_ENOMEM. */
+/** Allocate size bytes of host memory for copies. With CUDA it is pinned, which makes them faster.
+ * Errors: FED_ENOMEM, FED_EIO. */
 fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free_host(fed_gpu *gpu, void *at);
 
 /** Return an address for the program's own memory, after fed_gpu_open_native. native is a cl_mem,
  * or a CUdeviceptr, which is an address already. Copies ACROSS stay within such memory, or within
  * memory of fed_gpu_alloc. fed_gpu_release gives the address back and leaves the memory to the
- * program. FED_EINVAL: no such memory, or it belongs to another context. FED_ESTATE: the GPU was
- * opened by fed_gpu_open. FED_ENOMEM: out of memory. */
+ * program. Errors, with OpenCL only: FED_EINVAL the memory belongs to another context; FED_ESTATE
+ * the GPU was opened by fed_gpu_open; FED_ENOMEM; FED_EIO, such as for what is no memory. */
 fed_status fed_gpu_adopt(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 void fed_gpu_release(fed_gpu *gpu, void *at);
 
