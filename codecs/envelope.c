@@ -1,5 +1,4 @@
-/* Write envelopes: a frame for each large tensor, and one frame for all small tensors together.
- * Also rewrite an envelope without second stages. */
+/* Write envelopes, and rewrite an envelope without second stages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/envelope.h"
 
@@ -120,7 +119,7 @@ static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, ui
     return fedcodec_scan(&exact, PART(residual, at), PART(x, at), n, &ignored);
 }
 
-/* Pack data[*len] with the codec's stage if that makes it shorter. Returns the stage used, or 0. */
+/* Try to pack data[*len] with the codec's stage. Returns the stage used; 0: data is unchanged. */
 static uint8_t apply_stage(const fedcodec *codec, size_t n, uint8_t *packed, uint8_t *data,
                            size_t *len) {
     const fedcodec_stage *stage = fedcodec_stage_by_id(codec->stage);

@@ -26,7 +26,7 @@ enum { FEDCODEC_STAGE_SHIFT = 6, FEDCODEC_ID_MASK = (1 << FEDCODEC_STAGE_SHIFT) 
  * Running statistics: the layout's last tensors, in one frame, always as float32.
  */
 
-/** Return the number of tensors that a codec encodes. These are the layout's first ones. */
+/** Return the number of tensors that are not statistics. These are the layout's first ones. */
 size_t fedcodec_coded_tensors(const fed_layout *layout);
 
 /** Return the offset of the statistics in a buffer of the whole layout, and their number of
@@ -36,12 +36,12 @@ size_t fedcodec_statistics_size(const fed_layout *layout);
 
 /*
  * The group: all other tensors of fewer than `small` values, one after the other in the layout's
- * order, as if they were one tensor. If they have no value there is no group: `small` means 0 then.
+ * order, as if they were one tensor. If they have no values there is no group.
  */
 
 size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
 
-/** Return the limit in an envelope's head: small, or 0 if no tensor has fewer values than small. */
+/** Return the limit in an envelope's head: small, or 0 if there is no group. */
 uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
 
 /** Return the number of frames of an envelope with this limit, the statistics' frame included. */

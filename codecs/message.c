@@ -17,8 +17,8 @@ typedef struct part {
     size_t n;
 } part;
 
-/* Return what the next frame holds. *k: the index of the first tensor that earlier frames don't
- * hold. */
+/* Return what the next frame holds. *k: 1 + the index of the last tensor of an earlier frame that
+ * holds one tensor; 0 at first. */
 static part next_part(const fed_layout *layout, const fedcodec_envelope *envelope, size_t *k) {
     const uint64_t left = envelope->frames - envelope->next - envelope->statistics;
     if (left == 0) {

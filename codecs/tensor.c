@@ -1,4 +1,4 @@
-/* The public calls on one tensor: they check all arguments, then call the codec's functions. */
+/* The public calls on one tensor: they check arguments, then call the codec's functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/tensor.h"
 

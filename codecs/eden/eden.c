@@ -143,8 +143,8 @@ static steps steps_of(unsigned bits, double norm) {
     return s;
 }
 
-/* Write the code of each value, and set v[i] = |v[i]| * its magnitude. bits is a constant at each
- * call, so that the compiler can unroll the inner loop. */
+/* Write the code of each value, and set v[i] = |v[i]| * the code's magnitude. bits is a constant at
+ * each call, so that the compiler can unroll the inner loop. */
 static inline void choose_with(float *restrict v, size_t n, unsigned bits, const steps *by,
                                uint8_t *restrict code) {
     for (size_t i = 0; i < n; i++) {

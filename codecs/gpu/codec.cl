@@ -4,9 +4,9 @@
 
 #define FED_EFORMAT 2U
 #define FED_ENONFINITE 12U
-#define FED_EVERSION 14U /* a valid message that only the processor decodes */
+#define FED_EVERSION 14U /* only the processor decodes such a message */
 
-/* In a message, the number 97 means bfloat16 values and 98 means int8 values. */
+/* A message names the form of its values by a number: 97 is bfloat16, 98 is int8. */
 #define IS_NARROW(name) ((name) == 97U || (name) == 98U)
 
 /* The same struct as fedcodec_gpu_head in fedcodec/gpu_codecs.h. */

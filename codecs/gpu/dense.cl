@@ -1,7 +1,7 @@
 /* The kernels of codecs that write the same number of bits for each value. The codec's own source
  * is placed before this file and defines the functions below. A quad is four values.
  *
- *     DENSE_SKIPS                              1: y stays as it is where the decoded value is 0
+ *     DENSE_SKIPS                              1: axpy leaves y alone where the value is 0
  *     void dense_head(n, p, scales, dst, h)    encode: write the message's head, set its length
  *     f32x4 quad_put(dst, at, count, v, s)     write count values of quad at; return them decoded
  *     int head_bad(src, len, n)                is the length or the head wrong for n values?
@@ -57,7 +57,7 @@ KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL
     }
 }
 
-/* *seen must be 0 at the launch; it becomes 1 if a quad has QUAD_FULL. */
+/* For int8 *seen must be 0 at the launch; it becomes 1 if a quad has QUAD_FULL. */
 KERNEL dense_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *seen, GLOBAL head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE, len = h->len;
     if (len > cap || head_bad(src, len, n)) {

@@ -1,10 +1,10 @@
-/* Launch dense.cl's kernels, for codecs that write the same number of bits for each value. */
+/* Codecs that write the same number of bits for each value: launch the kernels of dense.cl, or for
+ * trunc those of trunc.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"
 
-/* EACH: values of a work-item. SCALES: bytes of work memory, for the struct scales of quads.cl at
- * encode, or for the flag of dense_check at decode. */
+/* EACH: values of a work-item. SCALES: bytes of the struct scales of quads.cl. */
 enum { EACH = 16, SCALES = 8 };
 
 static size_t work_size(const double *param, size_t n) {
@@ -38,8 +38,8 @@ static fed_status read(const fedcodec_gpu_job *job) {
     return fed_gpu_launch(job->stream, job->module, "dense_read", groups, values, 7);
 }
 
-/* int8 needs two more steps than the other codecs. Encode first finds the largest value; decode
- * clears the flag that shows whether a value has the largest level. */
+/* int8 needs two more steps than the other codecs. Encode first finds the largest magnitude;
+ * decode clears the flag that shows whether a value has the largest level. */
 
 static fed_status int8_encode(const fedcodec_gpu_job *job) {
     uint8_t *most = (uint8_t *)job->work + sizeof(float); /* the address of scales.two */

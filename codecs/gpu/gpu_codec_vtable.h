@@ -10,9 +10,9 @@
 /*
  * To add a codec, write NAME.cl with its kernels and NAME_gpu.c, which launches them and defines
  * fedcodec_gpu_NAME. Add a line to gpu_codecs.def. contract.test_gpu_codecs compares each codec
- * with the processor's version. Kernel sources that codecs share are placed before NAME.cl,
- * codec.cl first. Codecs that write the same number of bits for each value share dense_gpu.c and
- * dense.cl; sbc, stc and dgc share sparse_gpu.c and sparse.cl.
+ * with the processor's version. codec.cl is the first of a codec's kernel sources. Codecs that
+ * write the same number of bits for each value share dense_gpu.c and, except for trunc, dense.cl;
+ * sbc, stc and dgc share sparse_gpu.c and sparse.cl.
  */
 
 /** A tensor to encode or a message to decode. All pointers from residual on are GPU addresses. */

@@ -1,7 +1,7 @@
 /* Load and store quads, which are four values, and find the largest magnitude of an array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Quads that a work-item handles. They are GROUP_SIZE quads apart. */
+/* Quads that a work-item of dense.cl or largest_sum handles. They are GROUP_SIZE quads apart. */
 #define QUADS 4U
 
 /* One or two numbers that dense.cl passes to a codec's functions. twobit: one is the threshold.

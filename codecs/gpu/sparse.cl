@@ -40,7 +40,7 @@ FUNC u64 in_ulps(u32 key, u32 exponent) {
     return shift > 30 ? TOO_MANY : at_most(mantissa << shift);
 }
 
-/* Return the ulp of this exponent: 2^(exponent - 150). */
+/* Return the ulp of the floats with this exponent field. */
 FUNC double ulp_of(u32 exponent) {
     u32 e = exponent > 0 ? exponent : 1;
     return (double)FLOAT_OF(e > 23 ? (e - 23) << 23 : 1U << (e - 1));

@@ -19,7 +19,7 @@
 
 typedef struct walk {
     GLOBAL const u8 *src; /* the chunk's first byte */
-    u32 left;             /* bytes from src to the message's end, at most 2^31 */
+    u32 left;             /* bytes from src to the message's end */
     u32 end;              /* bits of the chunk */
     u32 pos;
     u32 low;              /* low bits of a code still to come */

@@ -1,7 +1,8 @@
 /* 3lc: five digits a byte, runs of zero bytes shortened. Format: docs/codec-formats.md#3lc
  *
- * The kernels of encode find the largest sum, compute the scale m, write digits as bytes and
- * describe each tile of bytes. Then they compute where each tile's output begins, and write it.
+ * The kernels of encode find the largest |residual + x|, compute the scale m, write digits as
+ * bytes and describe each tile of bytes. Then they compute where each tile's output begins, and
+ * write it.
  *
  * The kernels of decode check the message and count the positions that each tile stands for. A
  * position is the index of a byte before runs are shortened. Then they compute at which position
@@ -49,8 +50,8 @@ FUNC stretch join(stretch a, stretch b) {
     return s;
 }
 
-/* Launched with one work-group: compute the scale m. most: the bits of the largest sum. zre 0: runs
- * are not shortened. */
+/* Launched with one work-group: compute the scale m. most: the bits of the largest
+ * |residual + x|. zre 0: runs are not shortened. */
 KERNEL threelc_begin(u32 n, double s, u32 zre, GLOBAL const u32 *most, GLOBAL float *m,
                      GLOBAL u8 *dst, GLOBAL head *h) {
     if (LANE == 0) {

@@ -18,8 +18,8 @@ static uint32_t tiles_of(size_t n) {
     return (positions_of(n) + TILE - 1) / TILE;
 }
 
-/* The arrays of the work memory, in its order. begin and m: the largest sum and the scale at
- * encode, the struct found at decode. */
+/* The arrays of the work memory, in its order. begin and m: the largest |residual + x| and
+ * the scale at encode, the struct found at decode. */
 typedef struct work {
     uint8_t *begin, *m, *tiles, *bytes;
 } work;

@@ -50,9 +50,9 @@ typedef struct ranges {
 } ranges;
 
 /*
- * Each value first becomes a word: the sign, and the magnitude times 2^31. The word's most
- * significant bytes are sent. So the byte of the 8-bit class is the upper byte of the 16-bit
- * class.
+ * Each value first becomes a word: the sign, and the magnitude times 2^31. A value of 1.0 or more
+ * keeps its own bits. The word's most significant bytes are sent. So the byte of the 8-bit class is
+ * the upper byte of the 16-bit class.
  *
  * Each vector unit defines the functions below, which return where the next block's payload is. It
  * also defines the types largest and seen, which collect results over blocks, with largest_of,

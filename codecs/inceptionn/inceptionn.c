@@ -169,7 +169,7 @@ static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n
     }
 }
 
-/* Decode the next block's values. Returns false if all are 0; then nothing is written. */
+/* Decode the next block's values. Returns false if all its tags are 0; then nothing is written. */
 static bool next_values(fedcodec_tags_reader *r, size_t n, float *values) {
     static const uint8_t zeros[BLOCK_TAGS] = {0};
     uint8_t padded[BLOCK_TAGS];

@@ -49,7 +49,7 @@ static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Is there a level of 127 or -127, which the largest value always gets, and none of -128? */
+/* Is there a level of 127 or -127, which the largest magnitude always gets, and none of -128? */
 static bool levels_valid(const uint8_t *src, size_t n) {
     uint8_t unused = 0, full = 0;
     for (size_t i = 0; i < n; i++) {

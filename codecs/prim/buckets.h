@@ -16,12 +16,12 @@
  * A message is: the number of bits of a code; the binary logarithm of a bucket's size; the heads
  * of all buckets; the codes. A code is a level in two's complement, whose magnitude is below
  * 2^(bits - 1). FEDCODEC_BUCKET_LEAD: bytes before the heads. FEDCODEC_BUCKET_BLOCK: codes that
- * are handled at once. Even the smallest bucket fills whole bytes.
+ * are handled at once. Each bucket but the last fills whole bytes.
  */
 enum {
     FEDCODEC_BUCKET_LEAD = 2,
     FEDCODEC_BUCKET_BLOCK = 256,
-    FEDCODEC_BUCKET_LEAST = 6, /* a bucket has 2^6 values at least */
+    FEDCODEC_BUCKET_LEAST = 6, /* a bucket's size is 2^6 at least */
     FEDCODEC_BUCKET_MOST = 13
 };
 
@@ -58,7 +58,7 @@ enum { FEDCODEC_BUCKET_BITS, FEDCODEC_BUCKET_VALUES, FEDCODEC_BUCKET_SEED };
 
 /** The offsets and sizes of a message's parts. */
 typedef struct fedcodec_buckets {
-    unsigned bits, shift; /* bits of a code; a bucket has 2^shift values */
+    unsigned bits, shift; /* bits of a code; a bucket's size is 2^shift */
     size_t n, head;       /* number of values; bytes of a head */
     size_t heads, codes;  /* offsets of the heads and of the codes */
     size_t len;

@@ -207,7 +207,8 @@ static inline __m512i fedcodec_lanes_numbers(void) {
 }
 #endif
 
-/** Store first + i for each bit i of a mask. Returns their number. Overwrites up to 64 numbers. */
+/** Store first + i for each bit i of a mask that is 1. Returns how many there are. Overwrites up to
+ * 64 numbers. */
 static inline size_t fedcodec_list_positions(uint32_t *dst, uint64_t mask, uint32_t first) {
     const size_t count = (size_t)__builtin_popcountll(mask);
     size_t i = 0;

@@ -36,7 +36,7 @@ typedef uint64_t fedcodec_random_wide __attribute__((vector_size(32)));
 
 enum { FEDCODEC_RANDOM_LANES = sizeof(fedcodec_random_wide) / sizeof(uint64_t) };
 
-/* Make FEDCODEC_RANDOM_LANES blocks of the stream, from number counter on, with the results of
+/* Make FEDCODEC_RANDOM_LANES blocks of the stream, from block counter on, with the results of
  * common/base/rng.c. Only the low half of a 64-bit lane is meaningful, until the last step joins
  * the halves. */
 static inline void fedcodec_random_blocks(const fed_rng *rng, uint32_t counter, uint32_t *dst) {
@@ -83,7 +83,7 @@ static inline const uint32_t *fedcodec_random_draw(const fed_rng *rng, size_t fi
 }
 
 /** Start the random stream for a seed and these values. Different values, as in each tensor and
- * round, get different streams. The same values get the same stream again. */
+ * round, almost surely get different streams. The same values get the same stream again. */
 static inline void fedcodec_random_start(fed_rng *rng, double seed, const float *x, size_t n) {
     const uint64_t digest = fed_digest(x, n);
     fed_rng_init(rng, (uint64_t)seed, (uint32_t)digest, (uint32_t)(digest >> 32));

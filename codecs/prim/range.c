@@ -69,7 +69,8 @@ static inline uint16_t towards(uint32_t p, unsigned bit, uint32_t step) {
     return (uint16_t)(bit ? p + ((65535u - p) * step >> 16) : p - (p * step >> 16));
 }
 
-/* Move both estimates towards the bit. The step is 1 / (seen + 1.5). */
+/* Move both estimates towards the bit. The step is 1 / (seen + 1.5); for the fast estimate, seen
+ * counts at most as FAST. */
 static inline void learn(const fedcodec_range_model *m, fedcodec_range_bit *b, unsigned bit) {
     b->fast = towards(b->fast, bit, m->step[b->seen < FAST ? b->seen : FAST]);
     b->slow = towards(b->slow, bit, m->step[b->seen]);

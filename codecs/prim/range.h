@@ -23,7 +23,7 @@ enum { FEDCODEC_RANGE_EXPONENTS = 32, FEDCODEC_RANGE_STEPS = 255 };
 typedef struct fedcodec_range_model {
     fedcodec_range_bit exponent[FEDCODEC_RANGE_EXPONENTS];
     fedcodec_range_bit mantissa[FEDCODEC_RANGE_EXPONENTS][4];
-    uint16_t step[FEDCODEC_RANGE_STEPS]; /* the estimates' rate after k bits is step[k] / 2^16 */
+    uint16_t step[FEDCODEC_RANGE_STEPS]; /* step[k] / 2^16: the rate for seen = k */
 } fedcodec_range_model;
 
 /** Write k >= 1 ascending positions below n. FED_ENOSPC: they take more than cap bytes. */

@@ -140,7 +140,7 @@ static cut compare_all(const float *key, size_t count, size_t rank) {
 }
 
 /* Return the cut at the rank-th greatest of any number of keys, none below low. The keys are
- * positive floats. They are overwritten. */
+ * positive floats. They may be overwritten. */
 static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
     range r = {low, (uint32_t)fedcodec_largest(key, count)};
     while (count > FEW) {

@@ -21,7 +21,7 @@
 #include "codecs/prim/rank_impl.h"
 
 enum {
-    SMALL = 4096, /* in smaller tensors all values are candidates */
+    SMALL = 4096, /* of up to this many values all are candidates */
     LARGE = 1 << 20,
     SAMPLE_LOG2 = 11, /* log2 of the sample's size for fewer than LARGE values */
     SAMPLE_LOG2_MAX = 13,

@@ -26,7 +26,7 @@ typedef struct fedcodec_zerorun {
     uint8_t *out;     /* where the next byte goes */
     size_t run;       /* number of bytes 121 not written yet */
     uint8_t *written; /* the piece's first byte, NULL before it is written */
-    size_t lead;      /* bytes 121 before that byte, never written */
+    size_t lead;      /* bytes 121 before that byte, which the piece does not write */
 } fedcodec_zerorun;
 
 /** Begin a message in dst. The message gets no longer than its input. */
@@ -58,8 +58,8 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len);
  * their number. The function is fast if src has mostly runs of 14. */
 size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uint32_t *at);
 
-/** Unpack src[len]. Returns the number of bytes. FEDCODEC_ZERORUN_ROOM more of dst are
- * overwritten. */
+/** Unpack src[len]. Returns the number of bytes. Up to FEDCODEC_ZERORUN_ROOM more of
+ * dst are overwritten. */
 size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst);
 
 #endif

@@ -87,9 +87,9 @@ static void send_values(uint32_t draw, float *residual, size_t n, size_t k, uint
     }
 }
 
-/* The number draw is computed from the values, so each tensor and round gets other positions, and
- * the same input gets the same positions. If all values at these positions are 0, other positions
- * are drawn. Otherwise the encoder could send nothing for ever. */
+/* The number draw is computed from the values, so other values almost surely get other positions,
+ * and the same input gets the same positions. If all values at these positions are 0, others are
+ * drawn. Otherwise the encoder could send nothing for ever. */
 static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
     const size_t n = job->n, k = fedcodec_select_most(job->param[0], n);
     fed_writer w;

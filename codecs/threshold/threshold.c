@@ -20,7 +20,7 @@ static const fedcodec_param threshold_params[] = {
  * bytes, and the lists in the work memory take 8 n bytes. Where memory is short, use dgc or topk,
  * whose parameter p bounds both.
  *
- * Golomb's code takes two bits a value if all values are sent, less if fewer are. */
+ * The bound of the positions is two bits a value. */
 static size_t sparse_bound(const double *param, size_t n) {
     return fedcodec_sparse_bound_of(KIND, param, 1.0, n, n);
 }

@@ -1,5 +1,5 @@
-/* trunc's packing by shuffles: eight values of at most 25 bits are made from two vectors of bytes.
- * Included by trunc.c. */
+/* trunc's packing and unpacking by shuffles, eight values of at most 25 bits at a time. Included by
+ * trunc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_TRUNC_SHUFFLE_IMPL_H
 #define FEDCODEC_TRUNC_SHUFFLE_IMPL_H

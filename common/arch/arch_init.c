@@ -9,8 +9,8 @@
 /* Tensor i has the random stream (i, this number). Rounds and devices use other streams. */
 enum { STREAM_INITIAL_WEIGHTS = 0x696e6974 };
 
-/* Draw a tensor's values, with only operations that IEEE 754 rounds in the same way on every
- * machine: a division, a square root, a multiplication, and 2u - 1, which is exact. */
+/* Draw a tensor's values. Every machine gets the same bits: 2u - 1 is exact, and IEEE 754 rounds
+ * the product, as well as the division and square root of scale_of, in the same way everywhere. */
 static void draw(const fed_layout *layout, size_t index, float scale, uint64_t seed,
                  float *values) {
     const fed_tensor *tensor = &layout->tensors[index];

@@ -8,7 +8,7 @@
 #include "common/arch/arch_parser.h"
 #include "fed/small.h"
 
-/* The most values of a sample in one layer; see ARCH_PARAMETERS_MAX. */
+/* The most values that a layer gives for one sample. */
 static const uint64_t SHAPE_SIZE_MAX = UINT64_C(1) << 28;
 
 static const char TOO_LARGE[] = "a smaller layer: it gives more than 2^28 values a sample";

@@ -32,7 +32,7 @@ static fed_status check_characters(const arch_parser *p, fed_word w) {
 }
 
 /* Append a word to the canonical text, with a blank before it except inside "basic(16,1)" or before
- * ':'. */
+ * ':' and ';'. */
 static void write_word(fed_writer *text, fed_word w) {
     bool first = text->len == 0;
     char before = first ? '\0' : (char)text->data[text->len - 1];

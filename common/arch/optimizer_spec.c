@@ -166,7 +166,7 @@ fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimi
         return fed_fail(err, FED_EINVAL, "an optimizer spec is at most %d characters long",
                         FED_OPTIMIZER_SPEC - 1);
     }
-    char parts[FED_OPTIMIZER_SPEC]; /* a copy in which each '+' is replaced by a NUL */
+    char parts[FED_OPTIMIZER_SPEC]; /* a copy in which NULs replace the '+' between parts */
     memcpy(parts, spec, strlen(spec) + 1);
     fed_optimizer parsed = {.rule = FED_SGD};
     unsigned named = 0;

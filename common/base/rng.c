@@ -53,8 +53,8 @@ uint64_t fed_rng_u64(fed_rng *rng) {
     return low | (uint64_t)fed_rng_u32(rng) << 32;
 }
 
-/* Compute LANES blocks in a form that the compiler can vectorise: counters low to low + LANES - 1,
- * of which none carries into the next word. */
+/* Compute the next LANES blocks in a form that the compiler can vectorise. None of their counters
+ * may carry into the next word. */
 static void philox_lanes(const fed_rng *rng, uint32_t *dst) {
     uint32_t k0 = rng->key[0], k1 = rng->key[1];
     uint32_t x0[LANES], x1[LANES], x2[LANES], x3[LANES];

@@ -34,7 +34,7 @@ static bool printable(uint32_t c) {
            !within(c, 0x2028, 0x202e) &&               /* line ends, marks of direction */
            !within(c, 0x2066, 0x2069) &&               /* marks of direction */
            c != 0x61c && c != 0x200e && c != 0x200f && /* marks of direction */
-           c != 0xfeff && (c & 0xfffe) != 0xfffe;      /* U+FEFF and noncharacters */
+           c != 0xfeff && (c & 0xfffe) != 0xfffe;      /* U+FEFF, U+FFFE, U+1FFFF, ... */
 }
 
 bool fed_utf8_valid(const char *text) {

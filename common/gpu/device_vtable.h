@@ -65,8 +65,8 @@ typedef struct fed_gpu_device {
     fed_status (*call)(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
                        void *user) FED_CHECKED;
 
-    /** Start to record a graph. Only one stream of a GPU records at a time. Until kept is called,
-     * only copy, fill and launch are called. */
+    /** Start to record a graph. Until kept is called for the stream, only copy, fill and launch are
+     * called for it. */
     fed_status (*keep)(fed_gpu_stream *stream) FED_CHECKED;
     fed_status (*kept)(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
     fed_status (*replay)(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;

@@ -39,7 +39,7 @@ static fed_status fail_too_long(fed_error *err) {
     return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
 }
 
-/* Read up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */
+/* Read all of fd. FED_ERANGE: it has more than limit bytes. */
 static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w, fed_error *err) {
     while (w->len <= limit) {
         size_t room = limit + 1 - w->len, kept = w->cap - w->len;
@@ -285,7 +285,8 @@ static fed_status read_link(char path[PATH_BYTES], fed_error *err) {
 }
 
 /* Follow the symbolic links of an output's path, if they lead to a plain file or to a free name.
- * *straight: the path names a device or a pipe, which can't be replaced but is written. */
+ * *straight: the path names a device, a pipe or a link of /proc, which can't be replaced but is
+ * written. */
 static fed_status follow(char path[PATH_BYTES], bool *straight, fed_error *err) {
     enum { LINKS = 40 }; /* as many as Linux follows */
     struct stat info;
@@ -387,8 +388,8 @@ static fed_status sync_directory(int fd, const char *path, fed_error *err) {
                                              : fed_file_fail(err, "sync the directory of", path);
 }
 
-/* Make a name durable. old: the name may have existed before. If its directory can't be opened
- * then, it belongs to another user, who is responsible for its names. */
+/* Make a name durable. old: the name may have existed before. If the caller may not open its
+ * directory then, it belongs to another user, who is responsible for its names. */
 static fed_status sync_name(const char *path, bool old, fed_error *err) {
     int fd = open_parent(path);
     if (fd < 0) {

@@ -18,7 +18,7 @@ enum {
 };
 
 /* Is the text a host name: letters, digits, '-', '_' and '.', perhaps after "*."? Compose and
- * Windows make names with '_'. A mistyped IP address is refused. */
+ * Windows make names with '_'. A text of digits and dots alone is refused. */
 static bool is_dns_name(const char *host) {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.0123456789";

@@ -26,7 +26,8 @@ FED_API_BEGIN
  *           out. NULL: what the message leaves out is lost
  *
  * Errors FED_EINVAL  an unknown codec or parameter; n is 0 or above 2^32 - 1
- *        FED_ENONFINITE  NaN or infinity in x or the residual; both are unchanged
+ *        FED_ENONFINITE  NaN or infinity in x, the residual or their sum; if the residual was
+ *                        finite, it is unchanged
  *        FED_ENOMEM, FED_ENOSPC  a writer of fixed size is too small
  */
 fed_status fedcodec_array_encode(const char *spec, const float *x, size_t n, float *residual,

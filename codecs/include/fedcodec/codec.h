@@ -101,7 +101,8 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  *
  * Errors
  * FED_ENOSPC      cap is less than fedcodec_bound; nothing changes
- * FED_EINVAL      a parameter is out of range; nothing changes
+ * FED_EINVAL      a parameter or n is out of range, or a pointer is NULL that may not be; nothing
+ *                 changes
  * FED_ENONFINITE  residual + x has a NaN or an infinity. Nothing changes if the residual was finite
  *                 and codec->unguarded is false; else the residual may be spoilt
  */

@@ -50,7 +50,8 @@ struct fedcodec_vtable {
     bool spares;                  /* encode supports job->spare; false: spare is never set */
 
     /** Of a codec of matrices: 1 + the index of its parameter "rows". If that parameter is 0,
-     * envelopes set it to the first dimension of each tensor. 0: the codec takes no shape. */
+     * envelopes set it to the first dimension of each tensor; for the group of small tensors, to
+     * its number of values. 0: the codec takes no shape. */
     size_t rows_param;
 
     /** Return the most bytes that encode can write for n values. */

@@ -34,15 +34,16 @@ FED_API_BEGIN
  *     statistics   A layout's running statistics have one more frame, the last, as float32: no
  *                  codec changes them.
  *     stage        A codec with a second stage packs each frame once more, if that makes the frame
- *                  shorter.
+ *                  shorter. Statistics are not packed.
  *
  * The bytes are specified in docs/codec-formats.md#envelope.
  *
- * Memory: encoding uses only memory that the caller gives. Frames without a second stage are read
- * in place. Reading allocates in three cases. The unpacked bytes of frames with a second stage, at
- * most fedcodec_frame_plain_max each, are kept from open to close. The group's values, 4 bytes
- * each or 8 to fold, are kept while one call runs. fedcodec_message_norm may keep the values of one
- * frame while it runs. FED_ENOMEM leaves all outputs untouched.
+ * Memory: encoding allocates only to let out grow, and in the second stage zstd. Frames without a
+ * second stage are read in place. Reading allocates in four cases. The unpacked bytes of frames
+ * with a second stage, at most fedcodec_frame_plain_max each, are kept from open to close. The
+ * group's values, 4 bytes each or 8 to fold, are kept while one call runs. fedcodec_message_norm
+ * may keep the values of one frame while it runs. zstd allocates while it unpacks. FED_ENOMEM
+ * leaves all outputs untouched.
  */
 
 /* -- Write -- */
@@ -58,8 +59,8 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
  * residual, x   float32[layout->size]; one of them may be NULL, as for fedcodec_encode
  * out           the envelope is appended to it
  *
- * Errors as fedcodec_encode. An error appends nothing, and leaves the residual untouched unless
- * codec->unguarded is set.
+ * Errors as fedcodec_encode, and FED_ENOMEM. An error appends nothing. It leaves the residual
+ * untouched if the residual was finite and codec->unguarded is false.
  */
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work,

@@ -148,7 +148,7 @@ typedef enum fed_loss { FED_LOSS_CROSS_ENTROPY = 0, FED_LOSS_SQUARED } fed_loss;
 typedef enum fed_init { FED_INIT_XAVIER = 0, FED_INIT_HE } fed_init;
 
 typedef struct fed_arch {
-    char *text; /* one blank between words, no comments */
+    char *text; /* without comments, and with single blanks */
     fed_shape input;
     uint32_t words;              /* the input's tokens are below `words`; 0: no tokens are input */
     uint32_t classes, positions; /* shape of the output: classes scores at each position */
@@ -208,7 +208,7 @@ void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t 
  * Set the initial values. Weights are uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"; see "init
  * he"), an embedding's in +-0.1, all of an lstm's in +-1 / sqrt(size). Biases are 0; bn's weights
  * and variances are 1, its means 0. All values of an opaque model are 0. The same seed gives the
- * same bits on every machine, and a tensor's values do not depend on the other tensors.
+ * same bits on every machine.
  * values: float32[arch->layout.size]
  */
 void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values);

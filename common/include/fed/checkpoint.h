@@ -28,7 +28,8 @@ fed_status fed_checkpoint_save_as(const char *path, unsigned mode, const fed_lay
  * Read a safetensors file with all its tensors, in the order of their data. F16 and BF16 become
  * float32. Refused are unknown header keys, tensors of other types, offsets that do not cover the
  * data exactly once, and values that are not finite.
- * Errors: FED_ENOTFOUND, FED_EIO, FED_ERANGE the file is too large, FED_EFORMAT, FED_ENONFINITE.
+ * Errors: FED_ENOTFOUND, FED_EIO, FED_ERANGE the file is too large, FED_EFORMAT, FED_ENONFINITE,
+ * FED_ENOMEM.
  * *err names the path and what is wrong. The caller frees the model with fed_model_free.
  */
 fed_status fed_checkpoint_load(const char *path, fed_model *model, fed_error *err) FED_CHECKED;

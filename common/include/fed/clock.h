@@ -1,4 +1,4 @@
-/* Clocks. Libraries take times as arguments; only programs and platforms read clocks. */
+/* Clocks, and a sleep. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CLOCK_H
 #define FED_CLOCK_H

@@ -56,12 +56,12 @@ void fed_file_unmap(const uint8_t *data, size_t len);
 
 /**
  * Replace a file: write a temporary file beside it, fsync it, rename it, fsync the directory.
- * After success the new bytes survive power loss. After a failure, or a crash at any instant, the
- * old file is unchanged. One exception: if the last fsync fails, the new file is there, but may
- * not survive. mode: permission bits, such as 0600 for a key, with or without FED_FILE_OUTPUT, or
- * FED_FILE_SHARED. Errors, all with the path: FED_ENOSPC for a full disk, FED_ENOTFOUND for a
- * missing directory, FED_EIO. A crash may leave the temporary file PATH.new-XXXXXX; fed_dir_tidy
- * removes it.
+ * After success the new bytes survive power loss. After a crash at any instant the whole old file
+ * or the whole new one is there. After a failure the old file is unchanged. One exception: if the
+ * last fsync fails, the new file is there, but may not survive. mode: permission bits, such as
+ * 0600 for a key, with or without FED_FILE_OUTPUT, or FED_FILE_SHARED. Errors: FED_EINVAL the path
+ * is too long; with the path: FED_ENOSPC for a full disk, FED_ENOTFOUND for a missing directory,
+ * FED_EIO. A crash may leave the temporary file PATH.new-XXXXXX; fed_dir_tidy removes it.
  */
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) FED_CHECKED;
@@ -69,7 +69,8 @@ fed_status fed_file_replace(const char *path, const void *data, size_t len, unsi
 /**
  * A mode for a file in a folder that several users share, such as a coordinator's: the file gets
  * the folder's owner and group, as far as the system lets the caller give it away. Its mode is
- * 0660 if the folder's group may write there, else 0600, whatever the umask is.
+ * 0660 if it got the folder's group and that group may write there, else 0600, whatever the umask
+ * is.
  */
 enum { FED_FILE_SHARED = 1 << 16 };
 

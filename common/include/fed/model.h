@@ -37,7 +37,8 @@ void fed_layout_free(fed_layout *layout);
 
 /**
  * Append a tensor after the last one. Errors: FED_EINVAL an empty, long or repeated name, or a rank
- * over 8; FED_ERANGE a dimension of 0 or a size above 2^40 values; FED_ENOMEM.
+ * over 8; FED_ERANGE a dimension of 0, or more than 2^40 values in the whole layout (2^28 on a
+ * 32-bit machine); FED_ENOMEM.
  */
 fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
                           const uint32_t *dims) FED_CHECKED;

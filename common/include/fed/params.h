@@ -39,8 +39,8 @@ bool fed_word_is(fed_word w, const char *text);
  * Returns false for other text. */
 bool fed_word_number(fed_word w, double *value);
 
-/** Read a decimal number of any number of digits, such as "0.30000000000000004", independent of the
- * locale. The whole text must be the number. Returns false for other text, also for hexadecimal
+/** Read a decimal number, also of more than 15 digits, as in "0.30000000000000004", independent of
+ * the locale. The whole text must be the number. Returns false for other text, also for hexadecimal
  * numbers, infinities and NaN, and for a number that a double can't hold. */
 bool fed_text_number(const char *text, double *value);
 

@@ -23,7 +23,7 @@ typedef struct fed_progress {
 void fed_progress_open(fed_progress *progress, double share);
 
 /** Show a bar for the fraction that is done, a few words, and the time left. A call within a tenth
- * of a second after another one shows nothing. */
+ * of a second after the last one that showed something shows nothing. */
 void fed_progress_show(fed_progress *progress, double share, const char *format, ...)
     FED_PRINTF(3, 4);
 

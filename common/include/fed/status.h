@@ -11,7 +11,7 @@ FED_API_BEGIN
  * The result of a call. 0 is success. Values never change, because logs and reports have them: only
  * append new ones.
  *
- * Every function that returns a fed_status is warn_unused_result. After a failure its outputs are
+ * Most functions that return a fed_status are warn_unused_result. After a failure its outputs are
  * unchanged, unless its own comment says otherwise.
  */
 typedef enum fed_status {
@@ -20,7 +20,7 @@ typedef enum fed_status {
     FED_EFORMAT = 2,     /* bytes or text are not in the expected format */
     FED_ENOSPC = 3,      /* the destination buffer, or the disk, is full */
     FED_ENOMEM = 4,      /* memory ran out */
-    FED_EIO = 5,         /* a file, socket or database failed */
+    FED_EIO = 5,         /* a file, socket, database or GPU failed */
     FED_ENOTFOUND = 6,   /* no such file, row, name or key */
     FED_EEXIST = 7,      /* the file, row or name exists already */
     FED_EAUTH = 8,       /* identity not proved, or action not allowed */

@@ -10,7 +10,7 @@
 FED_API_BEGIN
 
 /** Replace by '?' each byte that is not well-formed UTF-8, and each character that a log or a page
- * must not show: control characters, line ends, and marks that change the direction of the text.
+ * must not show, such as control characters, line ends and marks that change the text's direction.
  * Works in place; the text never grows. */
 void fed_utf8_clean(char *text);
 

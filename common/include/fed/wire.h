@@ -9,8 +9,8 @@
 #include "fed/bytes.h"
 #include "fed/sealed.h"
 
-/** Bits of the field capabilities: what a peer of protocol 2 or later can do beyond its version. A
- * peer ignores bits that it does not know. fed/capabilities.def says what each bit means. */
+/** Bits of the field capabilities, for peers of protocol 2 or later. A peer ignores bits that it
+ * does not know. fed/capabilities.def says what each bit means. */
 enum {
 #define FED_CAPABILITY(bit, name) name = 1 << (bit),
 #include "fed/capabilities.def"
@@ -20,11 +20,12 @@ enum {
 FED_API_BEGIN
 
 /*
- * A message has the fields of its struct, in their order, little-endian as in fed/bytes.h. An
- * integer has the width of its type. An enum is one byte. A string or an envelope is a varint
- * length and the bytes. fed_X_write appends a message to a writer. fed_X_read reads a message and
- * returns the reader's status. FED_EFORMAT: a field has a value that the comment beside it does
- * not allow. *m is set only after a whole message was read.
+ * A message has the fields of its struct, little-endian as in fed/bytes.h, and in their order
+ * unless a comment says otherwise. An integer has the width of its type. An enum is one byte. A
+ * string or an envelope is a varint length and the bytes. fed_X_write appends a message to a
+ * writer. fed_X_read reads a message and returns the reader's status. FED_EFORMAT: a field has a
+ * value that the comment beside it does not allow. FED_ENOMEM: out of memory. *m is set only after
+ * a whole message was read.
  */
 
 enum { FED_DOWNLOADS_URL = 256 };
@@ -82,10 +83,11 @@ typedef struct fed_checkin {
     fed_role role;
     uint32_t hold_ms; /* how long the coordinator may hold back its answer if there is no work */
     /* The device's tasks, each once, the most recently trained first. Entries after the last task
-     * have task 0. Without FED_CAN_TASKS only the first entry is sent. */
+     * have task 0. Only the first entry is sent here. With FED_CAN_TASKS a byte with the number of
+     * the others and these follow the field slots. */
     fed_held held[FED_SLOTS];
     /* Fields since protocol 2: */
-    uint32_t capabilities; /* FED_CAN_... */
+    uint32_t capabilities; /* bits of fed/capabilities.def */
     uint32_t samples;      /* number of samples on the device; 0: it has not trained yet */
     /* Field with FED_CAN_TASKS: */
     uint8_t slots; /* how many tasks the device has room for, 1 to FED_SLOTS; 1 if not sent */
@@ -133,7 +135,7 @@ typedef struct fed_assignment {
     fed_task task;
     /* Fields since protocol 2. Except with WAIT, the fields of the task that need one of these
      * capabilities follow. */
-    uint32_t capabilities; /* FED_CAN_... */
+    uint32_t capabilities; /* bits of fed/capabilities.def */
     /* Field with FED_CAN_TASKS, except with WAIT: the task that the device should drop to make
      * room for this one, from the check-in's list; 0: the device has room. */
     uint64_t replaces;
@@ -193,12 +195,13 @@ fed_status fed_update_read(fed_reader *r, fed_update *m) FED_CHECKED;
 
 enum {
     FED_PIECE_BYTES = 1 << 20, /* the most bytes of a message that one piece carries */
-    FED_PIECES = 16384         /* each piece but the last has at least total / FED_PIECES bytes */
+    /* a piece that is neither empty nor the last has at least total / FED_PIECES bytes */
+    FED_PIECES = 16384
 };
 
-/** Device -> coordinator: the head of a piece of an update's message, which consists of fed_update
- * and the envelope. The rest of the body is the piece's bytes. A piece without bytes asks how
- * many have arrived. */
+/** Device -> coordinator: the head of a piece of an update's message, which consists of fed_update,
+ * perhaps custom metrics, and the envelope. The rest of the body is the piece's bytes. A piece
+ * without bytes asks how many have arrived. */
 typedef struct fed_piece {
     /* as in the update: */
     uint64_t task;

@@ -11,7 +11,7 @@
 FED_API_BEGIN
 
 enum {
-    FED_WORKER_GROUP_LAYOUT = 1, /* the first byte of a message */
+    FED_WORKER_GROUP_LAYOUT = 1, /* the first byte of a message if no worker has a computes_on */
     /* the first byte if any worker has a computes_on; then each worker has that field */
     FED_WORKER_GROUP_LAYOUT_NAMED = 2,
     FED_WORKER_GROUP_WORKERS = 64,      /* the most workers that a message lists */
@@ -66,7 +66,8 @@ typedef struct fed_worker_group {
 void fed_worker_group_write(fed_writer *w, const fed_worker_group *m);
 
 /** Read a message. FED_EVERSION: an unknown layout. FED_EFORMAT: a field has a value that the
- * comment beside it does not allow. *m is set only after a whole message was read. */
+ * comment beside it does not allow. FED_ENOMEM: out of memory. *m is set only after a whole
+ * message was read. */
 fed_status fed_worker_group_read(fed_reader *r, fed_worker_group *m) FED_CHECKED;
 
 /** Return "well", "slow", "stuck", "stopped" or "dead". */

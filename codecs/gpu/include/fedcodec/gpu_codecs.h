@@ -9,9 +9,9 @@
 FED_API_BEGIN
 
 /*
- * Messages, residuals and decoded values are bit for bit those of the processor. All pointers are
- * addresses on the GPU, multiples of 16, except those to fedcodec, fedcodec_gpu and fed_gpu
- * structs. No function waits for the GPU or reads its results, so a graph can record the calls
+ * Messages, residuals and decoded values are bit for bit those of the processor. The pointers
+ * to values, residuals, messages, heads and work memory are addresses on the GPU, multiples of 16.
+ * No function waits for the GPU or reads its results, so a graph can record the calls
  * (fed_gpu_keep). A message's length and status stay on the GPU, in a head.
  */
 

@@ -34,7 +34,7 @@ FED_API_BEGIN
  * Threads  A stream belongs to one thread at a time; other calls may come from any thread.
  * Errors   A call that fails stores a sentence in the fed_gpu: which card, which call, what to do.
  *          fed_gpu_explain returns the sentence. Kernels run later than their launch, so a
- *          failure may show in a later call. After FED_EIO the GPU is lost: close it.
+ *          failure may show in a later call. After FED_EIO the GPU may be lost: close it.
  */
 typedef struct fed_gpu fed_gpu;
 typedef struct fed_gpu_module fed_gpu_module;
@@ -74,7 +74,7 @@ bool fed_gpu_is_name(const char *name);
  *         first usable one
  * cache   folder for compiled kernels, which is made if it is missing; NULL: compile anew
  * Errors  FED_EINVAL no such name; FED_ENOTFOUND no such device, or its driver is not installed;
- *         FED_ESTATE a device that can't be exact (no denormals, no binary64); FED_ENOMEM; FED_EIO
+ *         FED_ESTATE a device that lacks what kernels need, such as binary64; FED_ENOMEM; FED_EIO
  */
 fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu,
                         fed_error *err) FED_CHECKED;
@@ -108,15 +108,16 @@ fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free(fed_gpu *gpu, void *at);
 
-/** Allocate size bytes of pinned host memory, with which copies are fastest. Errors: FED_ENOMEM. */
+/** Allocate size bytes of host memory for copies. With CUDA it is pinned, which makes them faster.
+ * Errors: FED_ENOMEM, FED_EIO. */
 fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free_host(fed_gpu *gpu, void *at);
 
 /** Return an address for the program's own memory, after fed_gpu_open_native. native is a cl_mem,
  * or a CUdeviceptr, which is an address already. Copies ACROSS stay within such memory, or within
  * memory of fed_gpu_alloc. fed_gpu_release gives the address back and leaves the memory to the
- * program. FED_EINVAL: no such memory, or it belongs to another context. FED_ESTATE: the GPU was
- * opened by fed_gpu_open. FED_ENOMEM: out of memory. */
+ * program. Errors, with OpenCL only: FED_EINVAL the memory belongs to another context; FED_ESTATE
+ * the GPU was opened by fed_gpu_open; FED_ENOMEM; FED_EIO, such as for what is no memory. */
 fed_status fed_gpu_adopt(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 void fed_gpu_release(fed_gpu *gpu, void *at);
 
