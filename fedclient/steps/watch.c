@@ -5,10 +5,10 @@
 #include <inttypes.h>
 
 enum {
-    LOOK_MS = 1000,     /* time between two calls of may_train */
+    LOOK_MS = 1000,     /* least time between two calls of may_train */
     LEAST_ASK_MS = 5000 /* least time between two questions to the coordinator */
 };
-/* How often to ask the coordinator between lease and deadline. */
+/* The most questions to the coordinator between lease and deadline. */
 enum { QUESTIONS = 10 };
 
 static int64_t now_ms(const fedclient *client) {

@@ -107,7 +107,7 @@ typedef struct fedclient_transport_options {
     const char *ca_pem;   /* PEM text, copied: only these CA certificates are trusted, and those of
                              identify */
     uint32_t patience_ms; /* give up after this time without a byte; 0: 30 s */
-    /** Called at least once a second; true ends the request. NULL: never ends it. */
+    /** Called about once a second during a request; true ends the request. NULL: never ends it. */
     bool (*stopped)(void *user);
     void *user;
     /** The transport is for fedclient_options.downloads. "curl" then also takes http:// and TLS

@@ -235,7 +235,7 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_SSLVERSION,
                      (long)(cache ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3));
     if (line->options.ca_pem != NULL) {
-        /* Trust only the given CA, not the system's. */
+        /* Do not trust the system's CAs. */
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
         set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
     }
@@ -340,8 +340,7 @@ static fed_status set_request(curl_line *line, exchange *x) {
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
-    /* The request may take any time as long as bytes move. hold_ms is added because the coordinator
-     * may hold its answer back that long. */
+    /* hold_ms is added because the coordinator may hold its answer back that long. */
     const uint32_t patience_ms = fedclient_request_patience(&line->options, x->request);
     line->silence_ms = (int64_t)patience_ms + x->request->hold_ms;
     line->moved_ms = fed_clock_monotonic_ms();
