@@ -8,7 +8,7 @@
 #include "fed/checkpoint.h"
 #include "fedtrain/data.h"
 
-/** The command line. Strings point into argv. */
+/** The command line. The strings are not copies. */
 typedef struct app_options {
     const char *model; /* --model: a name, a text or @FILE; NULL: as the weights' file says */
     const char *weights;
@@ -59,7 +59,7 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
-/** Return whether the path is a pipe or a device, from which data can't be read again. */
+/** Return whether the path is something else than a file or a directory, such as a pipe. */
 bool app_is_stream(const char *path);
 
 /** Check that a checkpoint saved at `path` would overwrite no file. FED_EEXIST: it would overwrite

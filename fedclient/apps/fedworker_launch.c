@@ -231,7 +231,7 @@ static bool is_ours(uint32_t pid) {
 }
 
 /* Kill the workers on this machine that are stopped or stuck. mpirun starts them in process groups
- * of their own, and a stopped process reacts to SIGKILL only. */
+ * of their own, and only SIGKILL ends a stopped process. */
 static void kill_members(try_of *t) {
     char own[64] = "";
     feddc_member_look look;

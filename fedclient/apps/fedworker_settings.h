@@ -28,7 +28,7 @@ fed_status fedworker_settings_make(const fedworker_options *o, const fed_optimiz
                                    const app_samples *samples, fedworker_settings *settings,
                                    fed_error *err) FED_CHECKED;
 /** Make the text, which all machines of a worker group must have in common: the settings above
- * except the data set's name, and the options that decide the exchange, the end and the pauses.
+ * except the data set's name, and other options, such as those of the exchange.
  * Long values are cut, and have a digest at their end. Errors: those of app_weights_init,
  * FED_ENOSPC */
 fed_status fedworker_settings_tell(const fedworker_options *o, const fedworker_choice *choice,

@@ -127,7 +127,7 @@ static void start_anew(const fedclient *client, fedclient_job *job) {
 }
 
 /** job->residual = what this device still owes the task: the stored residual, minus the message if
- * that was counted. Empty if nothing is owed. */
+ * that was counted. Without bytes: nothing is owed. */
 static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_slot *slot = client->slot;
     const fedclient_residual_head *head = &slot->residual;

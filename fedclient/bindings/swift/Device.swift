@@ -61,7 +61,7 @@ final class Device {
         fedclient_app_stop(app)
     }
 
-    /// Take part until the task is finished.
+    /// Take part until a task is finished.
     func run() throws {
         var event = fedclient_event()
         while event.outcome != FEDCLIENT_FINISHED {

@@ -22,8 +22,8 @@
  * F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is never copied: when
  *     its block is erased, the older blocks with the dropped value were erased before.
  * F5  After an interruption, writing continues after the last record that counts, or in the next
- *     block if the rest of this one is not blank. So unfinished records take no more room however
- *     often power fails.
+ *     block if the rest of this one may be programmed. So unfinished records take no more room
+ *     however often power fails.
  */
 enum { FLASH_BLOCK_HEAD = 64, FLASH_RECORD_HEAD = 64, FLASH_RECORD_TAIL = 8 };
 

@@ -33,7 +33,7 @@ public final class Event {
     public final float loss;
     /** Numbers of samples; set if a model was measured. */
     public final int samples, correct;
-    /** The reason of RETRY, DECLINED, LATE and PAUSED; otherwise "". */
+    /** The reason of RETRY, DECLINED, LATE and PAUSED. */
     public final String reason;
 
     Event(int[] numbers, String reason) {
