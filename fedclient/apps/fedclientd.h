@@ -52,7 +52,7 @@ void fedclientd_computes_on(const fed_gpu_info *info, char text[FEDCLIENTD_COMPU
 const atomic_int *fedclientd_catch_signals(void);
 
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop, or
- * with until_finished until all tasks are finished. */
+ * with until_finished until there is nothing more to do. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
 /** fedclientd_report.c: log a line about an event, unless libfedclient has logged it. `why` is the

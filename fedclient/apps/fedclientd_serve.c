@@ -68,8 +68,8 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
     }
 }
 
-/** Return whether the device has nothing more to do. With several slots other tasks may still
- * run. */
+/** Return whether the device has nothing more to do. With several slots, other tasks may still run
+ * after one is finished. */
 static bool is_finished(const fedclientd_settings *s, const fedclient_event *event) {
     return (event->outcome == FEDCLIENT_FINISHED && s->slots <= 1) ||
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);

@@ -34,7 +34,7 @@ fed_status app_models(const app_options *o, fed_error *err) FED_CHECKED;
 
 /* ---- Models and weights: fedtrain_weights.c ---- */
 
-/** A model, its weights and the optimizer's state, all in one buffer. */
+/** A model. Its weights and the optimizer's state are in one buffer. */
 typedef struct app_weights {
     fed_arch arch;
     fed_layout layout; /* the model's tensors, then "optimizer.state" */

@@ -11,7 +11,7 @@
 #include "feddc/trace.h"
 #include "feddc/worker.h"
 
-/** The data that all ranks of this process share, read-only while they train. */
+/** The data that all ranks of this process share. */
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;

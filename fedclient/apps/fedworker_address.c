@@ -1,4 +1,4 @@
-/* Find out whether an address is one of this machine only, or all of its addresses. */
+/* Find out whether other machines can reach an address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_address.h"
 

@@ -31,8 +31,8 @@ const char fedworker_launch_usage[] =
 
 enum {
     DETECTOR_MS = 600000, /* time for a job's ranks to join: mpirun over many machines is slow */
-    TERM_MS = 3000,       /* from a verdict to SIGTERM; most jobs end by themselves before */
-    KILL_MS = 6000,       /* from a verdict to SIGKILL, for mpirun and for stopped workers */
+    TERM_MS = 3000,       /* from a verdict to SIGTERM */
+    KILL_MS = 6000, /* from a verdict to SIGKILL, for mpirun and for stopped or stuck workers */
     TURN_MS = 100,
     MOST_WORDS = 1024
 };

@@ -38,7 +38,7 @@ typedef struct fedworker_cluster {
         uint64_t sent, received;
     } bytes[FED_WORKER_GROUP_WORKERS];
     double exposed_s, step_s;
-    char verdict[256]; /* the last verdict, reported for a minute */
+    char verdict[256]; /* the last verdict that is still reported; "": none */
     int64_t verdict_ms, told_ms;
 } fedworker_cluster;
 
@@ -70,7 +70,7 @@ typedef struct fedworker_member {
     const fedtrain_job *job;
     const fed_arch *arch;
     fedworker_page *page;
-    struct feddc_hub *hub; /* for the link threads; else NULL */
+    struct feddc_hub *hub; /* with --link threads; else NULL */
     uint32_t number;
     pid_t pid; /* id of a worker process; 0: it is not started, or has ended */
     pthread_t thread;

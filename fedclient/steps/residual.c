@@ -100,7 +100,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
     char key[FEDCLIENT_KEY];
-    /* C3: a message is subtracted once, when its fate becomes known. */
+    /* C3: the message's fate was unknown until now, so it has not been subtracted yet. */
     assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
         job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||

@@ -55,7 +55,7 @@ void fedclient_watch_start(fedclient *client, const fed_assignment *assignment) 
 }
 
 /** Ask the coordinator whether the lease is still valid. The request asks how much has arrived of
- * a one-byte message that was never sent; a refusal means that the lease is over. */
+ * a one-byte message that was never sent; 202 means that the lease is valid. */
 static fed_status ask(const fedclient_job *job, fedclient_answer *answer, fed_error *err) {
     const fed_piece piece = {.task = job->assignment.task.id,
                              .round = job->assignment.round,

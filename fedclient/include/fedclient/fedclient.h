@@ -47,8 +47,8 @@ typedef struct fedclient_round {
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows
      * that the training with the smaller number is stored. */
     uint64_t number;
-    /* Training only: no counted update has this device's last training for this task. The library
-     * adds that training to the new update. */
+    /* Training only: this device's last training for this task is in no update that the coordinator
+     * has counted. The library adds that training to the new update. */
     bool owes;
     /* float32[arch->layout.size]. In: the model. Out: the trained model. */
     float *values;
@@ -255,13 +255,13 @@ typedef enum fedclient_outcome {
 
 typedef struct fedclient_event {
     fedclient_outcome outcome;
-    fed_wait_reason reason;    /* WAITED */
-    uint32_t round, version;   /* of the event; 0: none */
+    fed_wait_reason reason;    /* for WAITED */
+    uint32_t round, version;   /* of the event; round 0: none */
     uint32_t wait_ms;          /* call fedclient_step again after this time. Without work, at least
                                 * 100 */
-    float loss;                /* COUNTED, REFUSED, EVALUATED */
-    uint32_t samples, correct; /* EVALUATED */
-    bool regression; /* EVALUATED: the model predicts numbers (mse), "correct" is unused */
+    float loss;                /* for COUNTED, REFUSED, EVALUATED */
+    uint32_t samples, correct; /* for EVALUATED */
+    bool regression; /* for EVALUATED: the model predicts numbers (mse), and "correct" is unused */
     uint64_t task;   /* of the event; 0: none */
 } fedclient_event;
 

@@ -22,7 +22,7 @@ FED_API_BEGIN
  *
  * On a board with NOR flash, fedclient/flash.h makes a platform from three functions of the port.
  * Elsewhere fill in a fedclient_platform with five functions. Keys are short words that can be file
- * names ("residual", "key.pem"). Each call may block; none may call back into the library. The
+ * names ("residual", "model1"). Each call may block; none may call back into the library. The
  * library calls a platform from one thread at a time.
  */
 

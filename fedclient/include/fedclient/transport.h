@@ -72,7 +72,7 @@ typedef struct fedclient_traffic {
  *   FED_ENET       the host has no address, no program listens there, the connection broke, or the
  *                  bytes received are not HTTP/1.1 (a head above 16 KiB is not). The request may
  *                  have arrived
- *   FED_EAUTH      TLS refused one of the two certificates
+ *   FED_EAUTH      TLS refused this device's certificate or the other side's
  *   FED_ETIMEOUT   no byte moved for patience_ms (plus hold_ms, before an answer)
  *   FED_ERANGE     the answer is longer than answer_limit
  *   FED_ECANCELED  the options' `stopped` returned true

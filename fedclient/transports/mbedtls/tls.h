@@ -44,8 +44,9 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key,
                                   const fed_pem *cert) FED_CHECKED;
 
 /** Connect and do the TLS handshake. The other side's certificate must name the host. Errors: as
- * fedclient_tcp_connect; FED_ENOMEM; FED_EAUTH the other side's certificate; FED_ENET others.
- * Except for FED_ENOMEM tcp.problem then has a sentence, valid until the next call. */
+ * fedclient_tcp_connect; FED_ENOMEM; FED_EAUTH the other side's certificate can't be trusted;
+ * FED_ENET others. Except for FED_ENOMEM tcp.problem then has a sentence, valid until the next
+ * call. */
 fed_status fedclient_tls_open(fedclient_tls *tls, const char *host, const char *port) FED_CHECKED;
 void fedclient_tls_close(fedclient_tls *tls);
 

@@ -26,7 +26,7 @@ public final class Event {
     }
 
     public final Outcome outcome;
-    /** 0: the step had no round or version. */
+    /** round 0: the step had no round. */
     public final int round, version;
     /** Take the next step after this time, in milliseconds. */
     public final long waitMs;
