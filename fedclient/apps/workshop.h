@@ -12,9 +12,8 @@
 
 /** Train by several workers, in place of fedtrain_run: the steps of *job, each with job->batch
  * samples a worker. round->values and `memory`, the optimizer's state, are input and output. The
- * function calls job->after_step from time to time with the steps that are done, and ends if
- * after_step returns false. arch is the task's model. Errors, such as FED_EINVAL: the task does
- * not fit this worker group. */
+ * function calls job->after_step from time to time, and ends if after_step returns false. arch is
+ * the task's model. Errors, such as FED_EINVAL: the task does not fit this worker group. */
 typedef fed_status (*workshop_worker_group)(void *user, fedclient_round *round,
                                             const fedtrain_job *job, const fed_arch *arch,
                                             float *memory, size_t memory_count, fed_error *err);

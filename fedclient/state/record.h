@@ -97,7 +97,7 @@ typedef enum fedclient_fate {
 typedef struct fedclient_pending_head {
     uint64_t seq; /* seq of the residual that the message was made from; 0: no message */
     fedclient_fate fate;
-    bool whole;  /* the message carries the whole residual */
+    bool whole;  /* nothing is left of the residual once the message is counted */
     bool pieces; /* the coordinator takes the message in pieces */
     /* The last training number of the first slot when the message was made. If that number changes
      * before the fate is known, a program without this slot has trained meanwhile. */

@@ -221,7 +221,7 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
     return post_whole(client, job, answer, err);
 }
 
-/** Store the fate. A message that was refused, or that carried the whole residual, is dropped. */
+/** Store the fate. A message that was refused, or that leaves no residual, is dropped. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
     /* C2: the coordinator's answer decides a message's fate, once. */

@@ -108,8 +108,7 @@ fed_status fedclient_round_metric(const fedclient_round *round, const char *name
  *
  * visit is called once if an update was counted: sent[i] is the value as the coordinator decoded
  * it, 0 where nothing was sent. visit is not called if the update was refused, was another task's,
- * or does not exist yet. Nor is it called if the update carried the whole residual, as one with
- * float32.
+ * or does not exist yet. Nor is it called if the update left no residual, as one with float32.
  *
  * sent    float32[count], in the memory of round->values, which holds the model again when this
  *         function returns
