@@ -33,10 +33,10 @@ enum {
 typedef struct launcher {
     const fedworker_job *job;
     uint32_t here;
-    pid_t *child; /* [here] process ids; 0: the child has ended */
+    pid_t *child; /* [here] process ids; 0: the child is not started, or has ended */
     int told[2];  /* a pipe: children read the failure detector's address from it */
     uint8_t secret[FEDDC_SECRET];
-    feddc_detector *detector; /* NULL: the detector is on another machine */
+    feddc_detector *detector; /* NULL: it is not open yet, or on another machine */
     uint32_t failed, stopped; /* children that failed; that ended as they were told to stop */
     bool stops;               /* stop_children has acted on a signal */
     int64_t say_ms;           /* when to say whom the listener waits for; 0: it does not wait */

@@ -25,7 +25,7 @@ typedef struct fedclient_watch {
 
 /** The state of one task: the heads of its three stored records. */
 typedef struct fedclient_slot {
-    unsigned number;            /* part of the keys of the slot's records */
+    unsigned number;            /* from 0; all but 0 are part of the keys of the slot's records */
     fedclient_model_head model; /* here and in the next two: all 0 if none is stored */
     fedclient_residual_head residual;
     fedclient_pending_head pending;

@@ -28,8 +28,8 @@ FED_API_BEGIN
  *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
  *
  * All state that must survive is in the platform's store (docs/durability.md). A client that is
- * killed at any instant and opened again continues where it was, and loses no gradient. Between
- * steps the library holds no memory as large as the model.
+ * killed at any instant and opened again continues where it was. Between steps the library holds no
+ * memory as large as the model.
  */
 typedef struct fedclient fedclient;
 
@@ -189,8 +189,8 @@ typedef struct fedclient_options {
      * downloads come from the coordinator. */
     fedclient_transport *downloads;
     /** For how many tasks this device keeps a model and a residual at the same time, from 1 to
-     * FED_SLOTS; 0 is the same as 1. The store needs room for all of them, memory for one at a
-     * time. With one slot the coordinator gives the device no other task until its task ends. */
+     * FED_SLOTS; 0 is the same as 1. The store needs room for all of them; memory is needed for one
+     * at a time. With one slot the device normally stays with its task until that ends. */
     unsigned slots;
 } fedclient_options;
 

@@ -41,7 +41,7 @@ typedef struct fedclient_range {
 } fedclient_range;
 
 typedef struct fedclient_request {
-    fed_request kind;           /* which request it is; the URL's path says the same */
+    fed_request kind;           /* which request it is */
     const char *method;         /* "GET", "POST" */
     const char *url;            /* "https://host:port/path?query" */
     const char *bearer;         /* a token, sent as Authorization: Bearer; NULL for none */
@@ -118,9 +118,9 @@ typedef struct fedclient_transport_options {
 } fedclient_transport_options;
 
 /**
- * Open a transport by name, for HTTPS with TLS 1.3 only: "curl" uses libcurl, "mbedtls" only
- * mbedTLS 3.6 or newer. name NULL: the first transport that this build has. A program may instead
- * fill in a fedclient_transport of its own.
+ * Open a transport by name, for HTTPS with TLS 1.3 only: "curl" uses libcurl, "mbedtls" uses
+ * mbedTLS 3.6.1 or a newer 3.x. name NULL: the first transport that this build has. A program may
+ * instead fill in a fedclient_transport of its own.
  *
  * Errors: FED_ENOTFOUND this build has no such transport; FED_EFORMAT ca_pem is not a certificate.
  */

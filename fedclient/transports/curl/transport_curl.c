@@ -1,4 +1,4 @@
-/* The transport over HTTPS, by libcurl: one easy handle, one kept connection. */
+/* The transport by libcurl, with one easy handle. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <curl/curl.h>
 #include <inttypes.h>
