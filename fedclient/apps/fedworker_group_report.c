@@ -9,7 +9,7 @@
 
 enum { EVERY_MS = 1000, VERDICT_MS = 60000 };
 
-/* the slowest worker is reported as slow if it takes more than this multiple of the median time */
+/* the slowest worker is called slow if its compute time is above this multiple of the median */
 static const double slow = 1.5;
 
 static fed_worker_state state_of(feddc_fate fate) {
