@@ -37,7 +37,7 @@ fed_status app_models(const app_options *o, fed_error *err) FED_CHECKED;
 /** A model. Its weights and the optimizer's state are in one buffer. */
 typedef struct app_weights {
     fed_arch arch;
-    fed_layout layout; /* the model's tensors, then "optimizer.state" */
+    fed_layout layout; /* the model's tensors, then "optimizer.state", if any */
     float *values;     /* float32[layout.size]; the first arch.layout.size are the weights */
     float *state;      /* the optimizer's state, a part of values */
 } app_weights;

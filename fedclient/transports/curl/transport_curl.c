@@ -82,7 +82,7 @@ static size_t take_body(char *dst, size_t size, size_t count, void *user) {
     return len;
 }
 
-/** libcurl calls this function to send the body again, on a new connection. */
+/** libcurl calls this function before it sends the body again. */
 static int rewind_body(void *user, curl_off_t offset, int origin) {
     exchange *x = user;
     if (offset != 0 || origin != SEEK_SET || (x->kept == NULL && x->read > 0)) {
