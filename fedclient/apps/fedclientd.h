@@ -55,7 +55,7 @@ const atomic_int *fedclientd_catch_signals(void);
  * with until_finished until there is nothing more to do. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
-/** fedclientd_report.c: log a line about an event, unless libfedclient has logged it. `why` is the
+/** fedclientd_report.c: log a line about an event; some events only libfedclient logs. `why` is the
  * reason if the event is a pause. A wait for the same reason as the event before is logged with
  * --verbose only. */
 void fedclientd_report(const fed_log *log, const fedclient_event *before,

@@ -56,7 +56,7 @@ struct fedclient {
     bool lists;           /* check-ins list the tasks that the slots hold */
     bool heard;           /* a check-in was answered since the client was opened */
     bool restart_helps;   /* a restarted device is asked again for declined tasks */
-    /* The metric is measured, but not yet reported. It is not stored: measuring again is cheap. */
+    /* The metric is measured, but not yet reported. It is not stored: it can be measured again. */
     bool metric_due;
     fed_metric metric;
     bool metric_of_regression; /* the model predicts numbers */

@@ -110,7 +110,8 @@ static fed_status get_more(fedclient *client, const fedclient_job *job,
 }
 
 /** Append the received bytes to those that had arrived before. FED_EFORMAT: the received bytes do
- * not continue the earlier ones. An answer that begins at byte 0 replaces all earlier bytes. */
+ * not continue the earlier ones, or are too many. An answer that begins at byte 0 replaces all
+ * earlier bytes. */
 static fed_status take_in(fedclient *client, fedclient_partial_download *partial,
                           const fedclient_range *range, fed_writer *body, fed_error *err) {
     fedclient_download_head target = partial->head;

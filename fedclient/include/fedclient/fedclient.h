@@ -286,8 +286,8 @@ typedef struct fedclient_event {
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
 
-/** The model that the client holds now, its task and version. The caller frees *values with free().
- * FED_ENOTFOUND: no model has been downloaded yet. */
+/** The model of the task that the client worked on last, with its version. Free *values with
+ * free(). FED_ENOTFOUND: no model has been downloaded yet. */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
 
