@@ -20,8 +20,8 @@ static bool is_stopped(void *user) {
     return fedclient_app_stopped(user);
 }
 
-/* The client calls these functions with the app as user. Each function calls the program's callback
- * with the program's own pointer. A new callback needs a function here and a line in options_of. */
+/* The client calls these functions with the app as user. They call the program's callbacks with the
+ * program's own pointer. A new callback needs a function here and a line in options_of. */
 
 static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
     const fedclient_app *app = user;

@@ -75,7 +75,7 @@ typedef enum step_state {
     STATE_OVER
 } step_state;
 
-/** The first state of a step: where an earlier step was interrupted, else a check-in. */
+/** The first state of a step: an earlier step's unfinished upload or report, else a check-in. */
 static step_state resume(fedclient *client) {
     fedclient_slot *sending = fedclient_slots_sending(client);
     if (sending != NULL) {
@@ -115,7 +115,7 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
             at = after_checkin(client, job);
             break;
         case STATE_DOWNLOAD:
-            FED_TRY(fedclient_download(client, job, err)); /* stores the record "model" */
+            FED_TRY(fedclient_download(client, job, err)); /* may store the record "model" */
             at = after_download(job);
             break;
         case STATE_TRAIN:
@@ -306,8 +306,7 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
-/** *why may be set although the status is FED_OK: it then says why the step paused, declined the
- * task or ended late. */
+/** *why may be set although the status is FED_OK, for example if the step has declined the task. */
 static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *why) {
     if (fedclient_watch_program(client, why) != FED_OK) {
         return step_unwanted(client, job, why);

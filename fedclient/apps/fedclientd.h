@@ -51,11 +51,13 @@ void fedclientd_computes_on(const fed_gpu_info *info, char text[FEDCLIENTD_COMPU
  * same signal again ends the program at once. */
 const atomic_int *fedclientd_catch_signals(void);
 
-/** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
+/** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop, or
+ * with until_finished until there is nothing more to do. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
-/** fedclientd_report.c: log one line about an event; `why` is the reason if the event is a pause. A
- * wait for the same reason as the event before is logged with --verbose only. */
+/** fedclientd_report.c: log a line about an event; some events only libfedclient logs. `why` is the
+ * reason if the event is a pause. A wait for the same reason as the event before is logged with
+ * --verbose only. */
 void fedclientd_report(const fed_log *log, const fedclient_event *before,
                        const fedclient_event *event, const char *why);
 

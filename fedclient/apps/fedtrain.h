@@ -8,7 +8,7 @@
 #include "fed/checkpoint.h"
 #include "fedtrain/data.h"
 
-/** The command line. Strings point into argv. */
+/** The command line. The strings are not copies. */
 typedef struct app_options {
     const char *model; /* --model: a name, a text or @FILE; NULL: as the weights' file says */
     const char *weights;
@@ -34,10 +34,10 @@ fed_status app_models(const app_options *o, fed_error *err) FED_CHECKED;
 
 /* ---- Models and weights: fedtrain_weights.c ---- */
 
-/** A model, its weights and the optimizer's state, all in one buffer. */
+/** A model. Its weights and the optimizer's state are in one buffer. */
 typedef struct app_weights {
     fed_arch arch;
-    fed_layout layout; /* the model's tensors, then "optimizer.state" */
+    fed_layout layout; /* the model's tensors, then "optimizer.state", if any */
     float *values;     /* float32[layout.size]; the first arch.layout.size are the weights */
     float *state;      /* the optimizer's state, a part of values */
 } app_weights;
@@ -59,7 +59,7 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
-/** Return whether the path is a pipe or a device, from which data can't be read again. */
+/** Return whether the path is something else than a file or a directory, such as a pipe. */
 bool app_is_stream(const char *path);
 
 /** Check that a checkpoint saved at `path` would overwrite no file. FED_EEXIST: it would overwrite

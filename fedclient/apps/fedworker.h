@@ -11,7 +11,7 @@
 #include "feddc/trace.h"
 #include "feddc/worker.h"
 
-/** The data that all ranks of this process share, read-only while they train. */
+/** The data that all ranks of this process share. */
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;
@@ -41,8 +41,8 @@ typedef struct fedworker_entry {
 fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry,
                           fed_error *err) FED_CHECKED;
 
-/** Run all ranks of this machine to their end: as threads or processes that this process starts, or
- * (link mpi) as this process alone. FED_ECANCELED: SIGINT or SIGTERM ended the training. */
+/** Run ranks to their end: as threads or processes that this process starts, or (link mpi) the one
+ * rank that this process is. FED_ECANCELED: SIGINT or SIGTERM ended the training. */
 fed_status fedworker_group(fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /** fedworker_tcp.c: run the ranks of this machine as processes, under a failure detector. */

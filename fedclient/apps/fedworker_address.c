@@ -1,4 +1,4 @@
-/* Find out whether an address is one of this machine only, or all of its addresses. */
+/* Find out whether other machines can reach an address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_address.h"
 
@@ -30,8 +30,8 @@ static reach reach_of_six(const struct in6_addr *address) {
                                             : OTHERS_TOO;
 }
 
-/* Look at the address that a listener takes: the first one. flags: of getaddrinfo. text: that
- * address. */
+/* Look at the host's first address, which a listener would take, and write it to text. flags: of
+ * getaddrinfo. */
 static reach find_reach(const char *host, int flags, char text[64]) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
     struct addrinfo *found = NULL;

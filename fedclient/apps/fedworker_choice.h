@@ -9,7 +9,7 @@
 /** The options' values as on the command line. All but link and sync may be NULL. */
 typedef struct fedworker_words {
     const char *link, *collective, *sync, *codec, *pull;
-    const char *nic;     /* --nic; NULL: no NICs compress */
+    const char *nic;     /* --nic; NULL: not given */
     const char *backend; /* the nets' backend; a GPU's name: gradients are on this GPU */
     uint32_t workers, late;
 } fedworker_words;

@@ -31,7 +31,7 @@ static void *run_member(void *user) {
 }
 
 /* Return whether a failure with this status can be the cause of other ranks' failures. FED_EIO and
- * FED_ETIMEOUT only mean that a rank saw another one leave, or waited for another one too long. */
+ * FED_ETIMEOUT usually mean that a rank saw another one leave, or waited too long for one. */
 static bool is_cause(fed_status status) {
     return status != FED_EIO && status != FED_ETIMEOUT;
 }

@@ -9,7 +9,7 @@
 
 enum { EVERY_MS = 1000, VERDICT_MS = 60000 };
 
-/* a worker is slow above this multiple of the median compute time */
+/* the slowest worker is called slow if its compute time is above this multiple of the median */
 static const double slow = 1.5;
 
 static fed_worker_state state_of(feddc_fate fate) {
@@ -72,8 +72,8 @@ static void fill(const fedworker_cluster *c, feddc_detector *detector,
     }
 }
 
-/* Keep a new verdict, and return whether there is one. A kept verdict is cleared after
- * VERDICT_MS. */
+/* Keep a new verdict, and return whether there is one. A kept verdict is cleared after VERDICT_MS,
+ * once the failure detector has none. */
 static bool take_verdict(fedworker_cluster *c, const char *why, int64_t now_ms) {
     char cut[sizeof c->verdict];
     snprintf(cut, sizeof cut, "%.255s", why);

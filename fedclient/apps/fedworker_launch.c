@@ -31,8 +31,8 @@ const char fedworker_launch_usage[] =
 
 enum {
     DETECTOR_MS = 600000, /* time for a job's ranks to join: mpirun over many machines is slow */
-    TERM_MS = 3000,       /* from a verdict to SIGTERM; most jobs end by themselves before */
-    KILL_MS = 6000,       /* from a verdict to SIGKILL, for mpirun and for stopped workers */
+    TERM_MS = 3000,       /* from a verdict to SIGTERM */
+    KILL_MS = 6000, /* from a verdict to SIGKILL, for mpirun and for stopped or stuck workers */
     TURN_MS = 100,
     MOST_WORDS = 1024
 };
@@ -231,7 +231,7 @@ static bool is_ours(uint32_t pid) {
 }
 
 /* Kill the workers on this machine that are stopped or stuck. mpirun starts them in process groups
- * of their own, and a stopped process reacts to SIGKILL only. */
+ * of their own, and only SIGKILL ends a stopped process. */
 static void kill_members(try_of *t) {
     char own[64] = "";
     feddc_member_look look;

@@ -79,8 +79,8 @@ static fed_status get_ready(replica *r, fed_error *err) {
     return feddc_worker_new(&o, r->values, r->memory, &r->worker, err);
 }
 
-/* Rank 0 decides how many steps all workers take next: as many as last about a tenth of a second,
- * so that a round that is no longer wanted ends soon. *steps is 0 when the training ends. */
+/* Rank 0 decides how many steps all workers take next: few, so that a round that is no longer
+ * wanted ends soon. *steps is 0 when the training ends. */
 static fed_status next_steps(replica *r, uint32_t *steps, fed_error *err) {
     const fedworker_page *page = r->m->page;
     const uint32_t left = (uint32_t)r->m->job->steps - feddc_worker_step(r->worker);

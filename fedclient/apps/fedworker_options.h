@@ -7,7 +7,7 @@
 
 #include "fedclient/apps/fedtrain.h"
 
-/** The command line. Strings point into argv. */
+/** The command line. The strings are not copies. */
 typedef struct fedworker_options {
     app_options app;
     const char *link, *collective, *sync, *codec, *pull, *nic;

@@ -63,8 +63,8 @@ static exchanges exchanges_of(const fedworker_result *result) {
 }
 
 /* Predict the times of an exchange from --rate. step->phi, for float32, follows from the size of
- * the model. step->psi, for the codec, follows from the bytes sent, less those of the float32
- * exchanges. */
+ * the model. step->psi, for the codec, follows from the bytes on the lines, less those of the
+ * float32 exchanges. */
 static void predict_exchange(const fedworker_result *result, const feddc_times *sum,
                              const exchanges *e, feddc_cost_step *step) {
     const fedworker_options *o = result->job->o;
@@ -173,7 +173,8 @@ static void write_quality(fed_writer *out, const fedworker_result *result) {
                      (double)score->loss, result->tally[0].digest);
 }
 
-/* Write the times of the summary: in seconds, means over the workers and over all steps. */
+/* Write the times of the summary. Most are sums over all steps, in seconds, and means over the
+ * workers. */
 static void write_times(fed_writer *out, const fedworker_result *result, const feddc_times *sum) {
     const feddc_means m = feddc_times_means(sum);
     const double n = result->workers;

@@ -139,8 +139,8 @@ static void look_after(attempt *a) {
     fedworker_group_report(a->cluster, a->round, a->detector, true);
 }
 
-/* Return the result of an attempt. If it failed, the cause is a worker with an error of its own;
- * other workers only report that a worker left. */
+/* Return the result of an attempt. After a failure this is a worker's own error, if there is one:
+ * other workers only saw that a worker left. Else it is what the failure detector says. */
 static fed_status outcome(const attempt *a, fed_error *err) {
     feddc_detector_look look = {0};
     if (a->page->completed) {

@@ -38,7 +38,7 @@ typedef struct fedworker_cluster {
         uint64_t sent, received;
     } bytes[FED_WORKER_GROUP_WORKERS];
     double exposed_s, step_s;
-    char verdict[256]; /* the last verdict, reported for a minute */
+    char verdict[256]; /* the last verdict that is still reported; "": none */
     int64_t verdict_ms, told_ms;
 } fedworker_cluster;
 
@@ -70,7 +70,7 @@ typedef struct fedworker_member {
     const fedtrain_job *job;
     const fed_arch *arch;
     fedworker_page *page;
-    struct feddc_hub *hub; /* for the link threads; else NULL */
+    struct feddc_hub *hub; /* with --link threads; else NULL */
     uint32_t number;
     pid_t pid; /* id of a worker process; 0: it is not started, or has ended */
     pthread_t thread;
@@ -88,7 +88,7 @@ fed_status fedworker_round(void *user, fedclient_round *round, const fedtrain_jo
 /** fedworker_member.c: run a worker from the beginning of a round to its end. The result is in the
  * worker's slot of the page. */
 void fedworker_member_run(const fedworker_member *member);
-/** Return whether this status means that another worker failed, or that the connection to it
+/** Return whether this status can mean that another worker failed, or that the connection to it
  * broke. */
 bool fedworker_is_broken(fed_status status);
 
@@ -99,8 +99,9 @@ fed_status fedworker_ranks_order(const fedworker_cluster *cluster, const fed_tas
                                  uint64_t seed, fedworker_page *page, fed_error *err) FED_CHECKED;
 fed_status fedworker_ranks_follow(fedworker_cluster *cluster, fed_error *err) FED_CHECKED;
 
-/** fedworker_group_report.c: report the workers' states to the coordinator. Sends at most one
- * report a second, but always one for a new verdict and at the end of a round (last). */
+/** fedworker_group_report.c: report the workers' states to the coordinator. Once the workers have
+ * met, there is at most one report a second, and one at the round's end (last). A new verdict is
+ * reported at once. */
 void fedworker_group_report(fedworker_cluster *cluster, const fedclient_round *round,
                             feddc_detector *detector, bool last);
 

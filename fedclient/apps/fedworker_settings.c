@@ -1,4 +1,4 @@
-/* What decides how a worker group trains. A run that goes on from a checkpoint has the same. */
+/* What decides how a worker group trains. To go on from a checkpoint, it must be the same. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_settings.h"
 

@@ -13,7 +13,8 @@ typedef struct fedworker_setting {
     const char *name, *value;
 } fedworker_setting;
 
-/** A checkpoint has them as notes. Must stay in place: values point into it. */
+/** A checkpoint has these settings as notes. The struct must stay in place, since values point into
+ * it. */
 typedef struct fedworker_settings {
     fedworker_setting row[FEDWORKER_SETTINGS];
     size_t count;
@@ -28,9 +29,8 @@ fed_status fedworker_settings_make(const fedworker_options *o, const fed_optimiz
                                    const app_samples *samples, fedworker_settings *settings,
                                    fed_error *err) FED_CHECKED;
 /** Make the text, which all machines of a worker group must have in common: the settings above
- * except the data set's name, and the options that decide the exchange, the end and the pauses.
- * Long values are cut, and have a digest at their end. Errors: those of app_weights_init,
- * FED_ENOSPC */
+ * except the data set's name, and other options, such as those of the exchange. Long values are
+ * cut, and have a digest at their end. Errors: those of app_weights_init, FED_ENOSPC */
 fed_status fedworker_settings_tell(const fedworker_options *o, const fedworker_choice *choice,
                                    fedworker_settings *settings, fed_error *err) FED_CHECKED;
 void fedworker_settings_free(fedworker_settings *settings);

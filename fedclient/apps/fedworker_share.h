@@ -6,7 +6,7 @@
 #include "feddc/link.h"
 
 /** Copy x[n] of rank 0 to x[n] of all ranks. The other ranks wait for rank 0 without a time limit.
- * Errors: those of feddc_exchange_open. */
+ * Errors: those of feddc_exchange_open and feddc_allreduce. */
 fed_status fedworker_share(const feddc_link_vtable *link, const feddc_place *place, float *x,
                            size_t n, fed_error *err) FED_CHECKED;
 

@@ -20,7 +20,7 @@ void fedworker_stop_close(fedworker_stop *stop);
 /** Tell all ranks to stop, as after a signal. */
 void fedworker_stop_tell(fedworker_stop *stop);
 
-/** Return whether one of these processes was told to stop, or this process got a signal. */
+/** Return whether fedworker_stop_tell was called, or this process got a signal. */
 bool fedworker_stop_told(const fedworker_stop *stop);
 
 /**
@@ -32,7 +32,7 @@ bool fedworker_stop_told(const fedworker_stop *stop);
  */
 bool fedworker_stop_may_begin(fedworker_stop *stop, uint32_t step, bool all_here);
 
-/** Return whether any rank of this machine has begun a step. */
+/** Return whether any rank of this machine has begun a step, or was refused one. */
 bool fedworker_stop_has_begun(const fedworker_stop *stop);
 
 #endif

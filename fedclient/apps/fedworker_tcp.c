@@ -33,12 +33,12 @@ enum {
 typedef struct launcher {
     const fedworker_job *job;
     uint32_t here;
-    pid_t *child; /* [here] process ids; 0: the child has ended */
+    pid_t *child; /* [here] process ids; 0: the child is not started, or has ended */
     int told[2];  /* a pipe: children read the failure detector's address from it */
     uint8_t secret[FEDDC_SECRET];
-    feddc_detector *detector; /* NULL: the detector is on another machine */
+    feddc_detector *detector; /* NULL: it is not open yet, or on another machine */
     uint32_t failed, stopped; /* children that failed; that ended as they were told to stop */
-    bool stops;               /* a signal has come, and the user was told */
+    bool stops;               /* stop_children has acted on a signal */
     int64_t say_ms;           /* when to say whom the listener waits for; 0: it does not wait */
 } launcher;
 
@@ -276,7 +276,7 @@ static void say_if_waiting(launcher *l, feddc_detector_state state, int64_t now_
     }
 }
 
-/* When the worker group is over, children that are stopped or stuck are killed after GRACE_MS. */
+/* Children that still run GRACE_MS after the end of the worker group are killed. */
 static fed_status attend(launcher *l, fed_error *err) {
     feddc_detector_state state = FEDDC_TRAINING;
     int64_t over_ms = 0;

@@ -248,8 +248,8 @@ static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err
     return FED_OK;
 }
 
-/* Set *stops to whether any rank was told to stop. Ranks of this machine share memory for this;
- * ranks of several machines exchange their answers at each pause. */
+/* Set *stops to whether any rank was told to stop. With all_here the ranks share memory for
+ * this; else they exchange their answers at each pause. */
 static fed_status must_stop(rank *r, uint32_t step, bool *stops, fed_error *err) {
     uint64_t own = fedworker_stop_told(r->job->stop), all[FEDDC_RANKS];
     if (r->job->all_here) {

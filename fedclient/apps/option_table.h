@@ -30,7 +30,7 @@ enum { OPTION_ROWS = 48 }; /* most rows of a table */
 
 /** Read the options of argv[1] and the following into *values. `command` is the bit of the command
  * argv[0]. *words = the index of the first word that is no option. FED_EINVAL: the error's text
- * says which option is wrong, and what its value must be. */
+ * says which option is wrong. */
 fed_status option_table_read(const option_row *rows, size_t count, unsigned command, int argc,
                              char **argv, void *values, int *words, fed_error *err) FED_CHECKED;
 

@@ -11,7 +11,7 @@
 
 enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10 };
 
-/** The data is kept for all tasks, everything else while the task is the same. */
+/** The data is kept for all tasks; forget_task drops what belongs to one task. */
 struct workshop {
     const workshop_settings *settings;
     const fedclient_platform *platform;
@@ -121,7 +121,7 @@ static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *er
 }
 
 /** Return how many samples to measure at a time. The number is small for language models, whose
- * scores alone take 1.4 MB a sample. */
+ * scores can take more than 1 MB a sample. */
 static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }

@@ -12,9 +12,8 @@
 
 /** Train by several workers, in place of fedtrain_run: the steps of *job, each with job->batch
  * samples a worker. round->values and `memory`, the optimizer's state, are input and output. The
- * function calls job->after_step from time to time with the steps that are done, and ends if
- * after_step returns false. arch is that of job's net. Errors, such as FED_EINVAL: the task
- * does not fit this worker group. */
+ * function calls job->after_step from time to time, and ends if after_step returns false. arch is
+ * the task's model. Errors, such as FED_EINVAL: the task does not fit this worker group. */
 typedef fed_status (*workshop_worker_group)(void *user, fedclient_round *round,
                                             const fedtrain_job *job, const fed_arch *arch,
                                             float *memory, size_t memory_count, fed_error *err);
@@ -47,8 +46,8 @@ fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job
 
 /** fedclient_options.train, with a workshop as user: train or, with settings->evaluate, measure.
  * The task's net and optimizer stay for its next round. FED_EDECLINED: the task does not fit this
- * device's data, memory or software. FED_EIO: this device's GPU failed. Other errors: the
- * platform's. */
+ * device's data or software. FED_ENONFINITE, FED_ENOMEM, FED_EBUSY: a failure that may pass.
+ * FED_EIO: this device's GPU failed. Other errors: the platform's, and fedclient_round_wanted's. */
 fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) FED_CHECKED;
 
 #endif

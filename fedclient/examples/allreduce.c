@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
     group[0].tensor = tensors;
     group[0].tensors = 2;
     if (group[0].link->find != NULL) {
-        /* The link starts processes: this process is one rank, and find says which. */
+        /* Each rank is a process. This process is one of them, and find says which. */
         if (group[0].link->find(&group[0].place, &err) != FED_OK) {
             fprintf(stderr, "allreduce: %s\n", err.text);
             return 1;

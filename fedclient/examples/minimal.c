@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     char *ca = NULL;
     size_t len = 0;
     fedclient_platform platform = {0};   /* keeps the state in ./device-state */
-    fedclient_transport transport = {0}; /* HTTPS that trusts only this CA */
+    fedclient_transport transport = {0}; /* HTTPS that trusts this CA */
     fedclient *client = NULL;
     const fedclient_options options = {.server = argv[1],
                                        .platform = &platform,

@@ -93,6 +93,6 @@ uint32_t fedclient_addresses_hold(const fedclient *client) {
 }
 
 uint32_t fedclient_addresses_patience(const fedclient *client) {
-    const unsigned all = client->silences / client->addresses; /* so often all were silent */
+    const unsigned all = client->silences / client->addresses; /* how often all were silent */
     return client->addresses > 1 ? (uint32_t)SILENT_MS << (all < DOUBLINGS ? all : DOUBLINGS) : 0;
 }

@@ -9,8 +9,8 @@
  * refusal can be changed only by a person, so a device then waits for hours.
  *
  * A coordinator with very many devices tells them longer waits in its answers. A device with a
- * longer told wait waits up to that wait, and at first 1/TOLD_PART of it. So the devices do not
- * overload the coordinator after an outage. */
+ * longer told wait waits up to that wait, and at first up to 1/TOLD_PART of it. So the devices do
+ * not overload the coordinator after an outage. */
 enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, TOLD_PART = 32 };
 enum { REFUSED_MS = 4 * 3600 * 1000 };
 

@@ -70,7 +70,7 @@ void fedpy_client_stop(fedpy_client *client);
 
 int fedpy_client_token(fedpy_client *client, const char *token, char *error);
 
-/** The numbers in an event of fedpy_client_step: the members of fedclient_event. */
+/** The numbers in an event of fedpy_client_step: members of fedclient_event. */
 enum {
     FEDPY_OUTCOME,
     FEDPY_ROUND,

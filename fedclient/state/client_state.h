@@ -25,12 +25,12 @@ typedef struct fedclient_watch {
 
 /** The state of one task: the heads of its three stored records. */
 typedef struct fedclient_slot {
-    unsigned number;            /* part of the keys of the slot's records */
+    unsigned number;            /* from 0; all but 0 are part of the keys of the slot's records */
     fedclient_model_head model; /* here and in the next two: all 0 if none is stored */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
-    uint64_t faulty; /* task whose callback failed last; 0: none; not stored */
-    unsigned faults; /* failures in a row of that callback; not stored */
+    uint64_t faulty; /* task of the last fault that may pass; 0: none; not stored */
+    unsigned faults; /* such faults of that task in a row; not stored */
 } fedclient_slot;
 
 struct fedclient {
@@ -40,14 +40,14 @@ struct fedclient {
     unsigned addresses;
     unsigned address;            /* index of `front` in options.server */
     uint16_t devices_port;       /* 0 before enrolment */
-    bool unreached;              /* the last request to this address failed, or got 5xx */
+    bool unreached;              /* the last request got no answer, or 5xx */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     char *token;                 /* for a new enrolment if the device is refused; NULL: none */
     bool refused;                /* the last request was refused because of the device's identity */
     bool forbidden;              /* the answer to the last request had status 401 or 403 */
     int64_t begins_s, expires_s; /* validity of the certificate, Unix seconds */
     int64_t renew_s;             /* when to ask for the next certificate, Unix seconds */
-    bool renew_asked;            /* the coordinator asked for a renewal */
+    bool renew_asked;            /* the next step should renew the certificate */
     int64_t renew_again_s;       /* renew_asked is ignored until this Unix time */
     fedclient_slot *slot;
     bool steps;           /* a step is under way, so callbacks may run */
@@ -56,13 +56,13 @@ struct fedclient {
     bool lists;           /* check-ins list the tasks that the slots hold */
     bool heard;           /* a check-in was answered since the client was opened */
     bool restart_helps;   /* a restarted device is asked again for declined tasks */
-    /* The metric is measured, but not yet reported. It is not stored: measuring again is cheap. */
+    /* The metric is measured, but not yet reported. It is not stored: it can be measured again. */
     bool metric_due;
     fed_metric metric;
     bool metric_of_regression; /* the model predicts numbers */
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
-    uint8_t protocol;          /* newest version that this coordinator is known to speak */
+    uint8_t protocol;          /* version to speak: lowered if the coordinator refuses it */
     uint32_t failures;         /* failures in a row that may pass */
     uint32_t silences;         /* of these failures: no byte moved */
     bool heals;                /* this step's failure may pass */
@@ -83,7 +83,7 @@ typedef struct fedclient_job {
     fed_arch arch; /* of the assignment's task */
     fedcodec codec;
     fedclient_record model, residual, pending;
-    bool within; /* all values of the residual are within FEDCLIENT_VALUE_LIMIT */
+    bool within; /* the residual's values are known to be within FEDCLIENT_VALUE_LIMIT */
 } fedclient_job;
 
 /** The largest magnitude of a value in an update: half of what the coordinator's sum allows, since
@@ -112,8 +112,8 @@ uint64_t fedclient_slots_first(const fedclient *client);
 /** List the tasks of all slots. The task that was trained last comes first. */
 void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]);
 
-/** Use the slot of the assignment's task. A new task gets a free slot; if none is free, the slot
- * of the task that the assignment replaces, else the slot that was trained longest ago. */
+/** Use the slot of the assignment's task. A new task gets a free slot; if none is free, the slot of
+ * another task. */
 void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 
 /* partial_download.c: the bytes of an unfinished download. */
@@ -123,7 +123,7 @@ typedef struct fedclient_partial_download {
     fed_writer bytes; /* the first bytes of the answer, head.total at most */
     size_t stored;    /* this many of the bytes are in the platform's store */
     unsigned pieces;  /* number of values of the store that hold the stored bytes */
-    bool unkept;      /* the store has no room for more bytes */
+    bool unkept;      /* a put has failed: store no more bytes */
 } fedclient_partial_download;
 
 /** Read the stored bytes of a download. head.task is 0 if none are stored. */
@@ -136,7 +136,7 @@ void fedclient_partial_download_keep(fedclient *client, fedclient_partial_downlo
 void fedclient_partial_download_forget(fedclient *client, fedclient_partial_download *partial);
 void fedclient_partial_download_free(fedclient_partial_download *partial);
 
-/** How many bytes of a large model one request fetches and one stored value holds. */
+/** The most bytes of a large model that one request fetches, and that one stored value holds. */
 size_t fedclient_partial_download_piece(const fedclient *client);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include "fedclient/state/client_state.h"
 
-/* A piece of a download is larger than a piece of an update, since each piece waits for the
- * network's latency. Less than 1/WORTH_A_PUT of a piece is not stored. */
+/* A piece of a download is UPDATES_PIECES times as large as a piece of an update. Less than
+ * 1/WORTH_A_PUT of a piece is not stored. */
 enum { UPDATES_PIECES = 4, WORTH_A_PUT = 256 };
 
 size_t fedclient_partial_download_piece(const fedclient *client) {

@@ -26,7 +26,7 @@ typedef enum fedclient_kind {
 typedef struct fedclient_record {
     uint8_t *bytes; /* NULL: no record */
     size_t len;
-    /* The platform whose room() returned the bytes; NULL: they are from malloc. */
+    /* The platform that lent the bytes, or whose room() returned them; NULL: neither. */
     const fedclient_platform *platform;
     bool lent;    /* the bytes are the store's, and must not be changed */
     bool program; /* the bytes are from fedclient_options.room, and are not freed here */
@@ -97,10 +97,10 @@ typedef enum fedclient_fate {
 typedef struct fedclient_pending_head {
     uint64_t seq; /* seq of the residual that the message was made from; 0: no message */
     fedclient_fate fate;
-    bool whole;  /* the message carries the whole residual */
+    bool whole;  /* nothing is left of the residual once the message is counted */
     bool pieces; /* the coordinator takes the message in pieces */
-    /* The last training number of the first slot when the message was made. If the first slot's
-     * number has changed since, a release without slots has trained meanwhile. */
+    /* The last training number of the first slot when the message was made. If that number changes
+     * before the fate is known, a program without this slot has trained meanwhile. */
     uint64_t first;
 } fedclient_pending_head;
 

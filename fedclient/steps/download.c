@@ -110,7 +110,8 @@ static fed_status get_more(fedclient *client, const fedclient_job *job,
 }
 
 /** Append the received bytes to those that had arrived before. FED_EFORMAT: the received bytes do
- * not continue the earlier ones. An answer that begins at byte 0 replaces all earlier bytes. */
+ * not continue the earlier ones, or are too many. An answer that begins at byte 0 replaces all
+ * earlier bytes. */
 static fed_status take_in(fedclient *client, fedclient_partial_download *partial,
                           const fedclient_range *range, fed_writer *body, fed_error *err) {
     fedclient_download_head target = partial->head;
@@ -233,8 +234,8 @@ static fed_status apply(fedclient *client, fedclient_job *job,
                                  err);
 }
 
-/** Finish the download that partial->head describes: fetch its missing bytes and apply it. Bytes
- * that can't be read are removed. */
+/** Finish the download that partial->head describes: fetch its missing bytes and apply it. The
+ * bytes are removed, unless the download can go on after this failure. */
 static fed_status finish(fedclient *client, fedclient_job *job, fedclient_partial_download *partial,
                          fed_error *err) {
     fed_status status = fetch_whole(client, job, partial, err);
@@ -257,8 +258,8 @@ static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
     return finish(client, job, partial, err);
 }
 
-/** Set job->model to this task's stored model, and *usable to true. If there is none, set
- * job->model to new memory for a model. */
+/** *usable: job->model is this task's stored model, which can be updated. Else it is new memory for
+ * a model. */
 static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
     size_t size = job->arch.layout.size, count = 0;
@@ -296,7 +297,8 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
     return head->task == wanted->task.id && from && to && news;
 }
 
-/** Try to update the stored model by deltas or patches. If that fails, get the whole model. */
+/** Update a usable stored model by deltas or patches. Without one, or if these can't be used, get
+ * the whole model. */
 static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
                             fedclient_partial_download *partial, fed_error *err) {
     const uint32_t held = client->slot->model.version;

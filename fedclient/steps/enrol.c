@@ -326,7 +326,7 @@ static fed_status renew(fedclient *client, fed_error *err) {
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     enum {
         TRIES = 100,        /* the wait after a failure is 1/TRIES of the time left */
-        ASKED_EVERY_S = 600 /* least time between two renewals for the coordinator */
+        ASKED_EVERY_S = 600 /* least time between two renewals with renew_asked */
     };
     const fedclient_platform *platform = client->options.platform;
     const int64_t now_s = platform->unix_ms(platform->user) / 1000;

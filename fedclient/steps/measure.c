@@ -60,7 +60,7 @@ fed_status fedclient_report(fedclient *client, fedclient_job *job, fed_error *er
     fed_status status = post(client, &answer, err);
     if (status == FED_OK && answer.status != 200) {
         client->metric_due = false;
-        client->heals = answer.status == 404; /* 404: there is a newer version; check in again */
+        client->heals = answer.status == 404; /* 404: the version is unknown; check in again */
         status = fed_fail(err, FED_EFORMAT,
                           "the coordinator refused the measurement of version %" PRIu32 ": %s (%s)",
                           client->metric.version, answer.message, answer.error);

@@ -100,7 +100,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
     char key[FEDCLIENT_KEY];
-    /* C3: a message is subtracted once, when its fate becomes known. */
+    /* C3: the message's fate was unknown until now, so it has not been subtracted yet. */
     assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
         job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
@@ -115,7 +115,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
            subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
 }
 
-/** Begin without a residual: the stored one is another task's, or none is stored. */
+/** Begin without a residual: the stored one does not fit this task, or none is stored. */
 static void start_anew(const fedclient *client, fedclient_job *job) {
     if (job->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
@@ -126,8 +126,8 @@ static void start_anew(const fedclient *client, fedclient_job *job) {
     fedclient_record_free(&job->residual);
 }
 
-/** job->residual = the stored residual minus the counted message. If the message carried the whole
- * residual, job->residual becomes empty. */
+/** job->residual = what this device still owes the task: the stored residual, minus the message if
+ * that was counted. Without bytes: nothing is owed. */
 static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_slot *slot = client->slot;
     const fedclient_residual_head *head = &slot->residual;
@@ -183,8 +183,9 @@ static bool add_owed(float *values, const float *model, const float *owed, size_
     return within;
 }
 
-/** Turn `trained`, the trained model, into the new residual: the old residual plus the training's
- * change. Running statistics are measured anew in each round, so their old residual is dropped. */
+/** Turn `trained`, the callback's values, into the new residual: the old residual plus the
+ * training's change. Running statistics are measured anew in each round, so their old residual is
+ * dropped. */
 static fed_status add_training(fedclient_job *job, const fedclient_record *trained, bool is_change,
                                fed_error *err) {
     size_t n = 0;
@@ -249,7 +250,7 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
     const uint64_t last = fedclient_slots_last(client);
-    /* D4: numbers never wrap around. With a reused number a message would be subtracted twice. */
+    /* D4: numbers never wrap around. With a reused number a message could be subtracted twice. */
     assert(last < UINT64_MAX);
     fedclient_round round = {.number = last + 1,
                              .owes = owes(client->slot, job),

@@ -8,9 +8,9 @@
 /** Give the stored identity to the transport. FED_OK, too, if none is stored yet. */
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Get the next certificate if less than a third of the old one's life is left, or if the
- * coordinator asks for it. FED_OK, too, if the coordinator can't be asked now. Errors: the
- * platform's. */
+/** Get the next certificate if less than a third of the old one's life is left, or if renew_asked
+ * is set. FED_OK, too, if the coordinator can't be asked now. Errors: FED_EIO, FED_ENOSPC,
+ * FED_ECANCELED. */
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** The coordinator refuses this device, and *why says how: enrol with client->token. *event becomes
@@ -23,7 +23,7 @@ fed_status fedclient_enrol_anew(fedclient *client, fedclient_event *event,
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** Ask the program whether this device may take part now. FED_EBUSY: not now; FED_ECANCELED: the
- * program wants to end. The step then ends, and watch.over has the reason. */
+ * program wants to end. watch.over then has the reason. */
 fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKED;
 
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
@@ -74,13 +74,13 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** The message has been counted: subtract it from the stored residual at once, if the platform can
- * change a value in place. False: the message must still be subtracted later. */
+ * change a value in place. False: nothing was subtracted. */
 bool fedclient_settle_now(const fedclient *client, const fedclient_job *job);
 
 /** Compress the residual into job->pending, and store job->pending. */
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
-/** Send the pending message and store its fate: COUNTED or REFUSED. */
+/** Send the pending message and store its fate. */
 fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** This device gets another identity. A message whose fate is unknown may be counted under the old
@@ -89,7 +89,7 @@ fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err)
 fed_status fedclient_let_go(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** Tell the coordinator that this device does not serve job->assignment, with a reason. FED_OK,
- * too, if the coordinator takes no declines: then *wait_ms is set to the time left of the lease. */
+ * too, if the coordinator takes no declines: then *wait_ms is set to how long to wait. */
 fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const char *reason,
                              uint32_t *wait_ms, fed_error *err) FED_CHECKED;
 

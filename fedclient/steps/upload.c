@@ -139,7 +139,7 @@ static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece)
 static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
                              size_t len, uint64_t *there, fedclient_answer *answer,
                              fed_error *err) {
-    /* C7: the piece lies within the message, and begins with a byte that the coordinator lacks. */
+    /* C7: the piece lies within the message. */
     assert(piece->offset < piece->total && len <= piece->total - piece->offset);
     uint8_t head[64];
     fed_writer w;
@@ -190,7 +190,7 @@ static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedcl
         piece.offset = there;
         len = total - (size_t)there;
         len = len < most ? len : most;
-        /* C7, D6: the loop ends, because each piece adds bytes that the coordinator lacks. */
+        /* C7, D6: the loop ends, because each piece has bytes that the coordinator lacks. */
         assert(len > 0);
     }
 }
@@ -221,8 +221,7 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
     return post_whole(client, job, answer, err);
 }
 
-/** Store the fate. The message itself is kept only if it must still be subtracted from the
- * residual. */
+/** Store the fate. A message that was refused, or that leaves no residual, is dropped. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
     /* C2: the coordinator's answer decides a message's fate, once. */

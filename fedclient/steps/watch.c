@@ -5,10 +5,10 @@
 #include <inttypes.h>
 
 enum {
-    LOOK_MS = 1000,     /* time between two calls of may_train */
+    LOOK_MS = 1000,     /* least time between two calls of may_train */
     LEAST_ASK_MS = 5000 /* least time between two questions to the coordinator */
 };
-/* How often to ask the coordinator between lease and deadline. */
+/* The most questions to the coordinator between lease and deadline. */
 enum { QUESTIONS = 10 };
 
 static int64_t now_ms(const fedclient *client) {
@@ -55,7 +55,7 @@ void fedclient_watch_start(fedclient *client, const fed_assignment *assignment) 
 }
 
 /** Ask the coordinator whether the lease is still valid. The request asks how much has arrived of
- * a one-byte message that was never sent; a refusal means that the lease is over. */
+ * a one-byte message that was never sent; 202 means that the lease is valid. */
 static fed_status ask(const fedclient_job *job, fedclient_answer *answer, fed_error *err) {
     const fed_piece piece = {.task = job->assignment.task.id,
                              .round = job->assignment.round,

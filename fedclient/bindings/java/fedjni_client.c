@@ -44,8 +44,8 @@ static void leave(fedjni_client *c, seat outer) {
     c->self = outer.self;
 }
 
-/** Did the call into Java throw an exception? The first one is kept and thrown at the end of the
- * step. Until then the library goes on, and may call back again. */
+/** Did the call into Java throw an exception? The first one is kept, and end_call throws it.
+ * Until then the library goes on, and may call back again. */
 static bool has_thrown(fedjni_client *c) {
     JNIEnv *env = c->env;
     jthrowable thrown = (*env)->ExceptionOccurred(env);

@@ -16,7 +16,7 @@ void board_doze(void);
 
 /* -- network: board_network.c -- */
 
-/** Start the Ethernet, and wait for an address. False: no address came in half a minute. */
+/** Start the Ethernet, and wait for an address, for half a minute at most. False: a failure. */
 bool board_network_start(void);
 /** Process received frames and timers of lwIP. Code that waits must call it repeatedly. */
 void board_network_poll(void);

@@ -69,7 +69,7 @@ static err_t send(struct netif *netif, struct pbuf *p) {
     (void)netif;
     const uint32_t len = p->tot_len, words = (len + WORD - 1) / WORD;
     if (len > FRAME_MOST || (*reg(TX_FIFO_INF) & 0xFFFF) < (words + 2) * WORD) {
-        return ERR_MEM; /* lwIP sends the frame again */
+        return ERR_MEM; /* lwIP's TCP sends the bytes again */
     }
     (void)pbuf_copy_partial(p, frame, (u16_t)len, 0);
     *reg(TX_DATA) = TX_FIRST | TX_LAST | len;

@@ -15,7 +15,7 @@
 #define LWIP_NETIF_TX_SINGLE_PBUF 0
 #define MEM_ALIGNMENT             4
 
-/* Sizes of lwIP's memory pools. */
+/* lwIP's memory and TCP. */
 #define MEM_SIZE                           8192
 #define LWIP_RANDOMIZE_INITIAL_LOCAL_PORTS 1
 #define TCP_MSS                            1460

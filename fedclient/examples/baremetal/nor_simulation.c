@@ -10,7 +10,7 @@
 enum {
     BLOCK = 4096,
     UNIT = 8,
-    PIECE = 16, /* bytes of one write, so that killing the emulator can interrupt a program */
+    PIECE = 16, /* bytes of one write, so that killing the emulator can interrupt nor_program */
     PIECE_ERASED = 256, /* bytes of one write of an erase */
     POWER_CUT = 42      /* exit status of the emulator after a simulated power cut */
 };

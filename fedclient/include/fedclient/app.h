@@ -29,8 +29,8 @@ typedef struct fedclient_app fedclient_app;
  * Open a platform in the folder `state` (fedclient_platform_posix_open), the first transport of
  * this build, and a client on both.
  * options  as for fedclient_open. Platform and transport must be NULL. The texts and the log are
- *          copied; what the two `user` pointers, of options and log, point to must outlive the app
- * ca_pem   PEM text: only these CA certificates are trusted
+ *          copied; what the other pointers point to must outlive the app
+ * ca_pem   PEM text: trust these CA certificates, and those that come with the device's certificate
  *
  * Errors those of fedclient_platform_posix_open, fedclient_transport_open and fedclient_open
  */
@@ -42,8 +42,8 @@ void fedclient_app_close(fedclient_app *app);
 /** The client, for the functions of fedclient/fedclient.h. The app closes it. */
 fedclient *fedclient_app_client(fedclient_app *app);
 
-/** Make the client's running call, and all later calls, fail with FED_ECANCELED. Any thread may
- * call this function. A request ends within a second. A training callback sees the stop in
+/** Make all later calls of fedclient_step and fedclient_enrol fail with FED_ECANCELED, and end a
+ * running one soon. Any thread may call this function. A training callback sees the stop in
  * fedclient_round_wanted. */
 void fedclient_app_stop(fedclient_app *app);
 bool fedclient_app_stopped(const fedclient_app *app);

@@ -14,7 +14,7 @@ FED_API_BEGIN
 /** The conditions that must hold. Zeroed: no condition. */
 typedef struct fedclient_conditions {
     bool charging;  /* external power, a charging or full battery, or no battery */
-    bool unmetered; /* NetworkManager does not call the connection metered */
+    bool unmetered; /* NetworkManager says that the connection is not metered */
     bool idle;      /* systemd-logind says that nobody uses the device */
     char file[256]; /* this path must exist, so that a script can decide; "": no such condition */
 
@@ -30,9 +30,9 @@ typedef struct fedclient_conditions {
 fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *conditions,
                                       fed_error *err) FED_CHECKED;
 
-/** For fedclient_options.may_train. Reads /sys at each call, and for `unmetered` and `idle` runs
- * systemd's busctl, every 15 s at most. Without an answer from busctl the condition does not hold.
- * FED_EBUSY: a condition does not hold, and *err says which. */
+/** For fedclient_options.may_train. For `charging` reads /sys at each call; for `unmetered` and
+ * `idle` runs systemd's busctl, every 15 s at most. Without an answer from busctl the condition
+ * does not hold. FED_EBUSY: a condition does not hold, and *err says which. */
 fed_status fedclient_conditions_hold(fedclient_conditions *conditions, fed_error *err) FED_CHECKED;
 
 FED_API_END

@@ -28,8 +28,8 @@ FED_API_BEGIN
  *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
  *
  * All state that must survive is in the platform's store (docs/durability.md). A client that is
- * killed at any instant and opened again continues where it was, and loses no gradient. Between
- * steps the library holds no memory as large as the model.
+ * killed at any instant and opened again continues where it was. Between steps the library holds no
+ * memory as large as the model.
  */
 typedef struct fedclient fedclient;
 
@@ -47,8 +47,8 @@ typedef struct fedclient_round {
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows
      * that the training with the smaller number is stored. */
     uint64_t number;
-    /* Training only: the coordinator has not counted all of this device's earlier training for this
-     * task. The library adds the uncounted part to the new update. */
+    /* Training only: this device's last training for this task is in no update that the coordinator
+     * has counted. The library adds that training to the new update. */
     bool owes;
     /* float32[arch->layout.size]. In: the model. Out: the trained model. */
     float *values;
@@ -108,8 +108,7 @@ fed_status fedclient_round_metric(const fedclient_round *round, const char *name
  *
  * visit is called once if an update was counted: sent[i] is the value as the coordinator decoded
  * it, 0 where nothing was sent. visit is not called if the update was refused, was another task's,
- * or does not exist yet. Nor is it called for a codec without feedback, such as float32, which
- * sends every value.
+ * or does not exist yet. Nor is it called if the update left no residual, as one with float32.
  *
  * sent    float32[count], in the memory of round->values, which holds the model again when this
  *         function returns
@@ -127,8 +126,8 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
  * sent. If it is too old only for the field computes_on, this function clears that field.
  *
  * group   task and round are filled in
- * Errors  FED_EINVAL a value that fed/worker_group.h does not allow; FED_ENET and other errors of
- *         the transport. No error of this function is a reason to end the training
+ * Errors  FED_EINVAL a value that fed/worker_group.h does not allow; others: the request failed.
+ *         No error of this function is a reason to end the training
  */
 fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker_group *group,
                                         fed_error *err) FED_CHECKED;
@@ -136,8 +135,8 @@ fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker
 typedef struct fedclient_options {
     /** The coordinator's address: "https://host:8443". Or several addresses of the same
      * coordinator, separated by commas, all with the same port for devices. Each device begins at
-     * one of them. If nobody answers, or the answer is 5xx, the next try is at the next address. A
-     * silent one gets five seconds, and twice as long each time that all were silent. */
+     * one of them. If nobody answers, or the answer is 5xx, the next try is at the next address. In
+     * a step a silent one gets five seconds, and longer once all were silent. */
     const char *server;
     fedclient_platform *platform;
     fedclient_transport *transport;
@@ -155,8 +154,8 @@ typedef struct fedclient_options {
      * faults in a row the library declines the task, as for FED_EDECLINED. */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     void *user;
-    /** A larger update travels in pieces of this many bytes; a larger model arrives in pieces four
-     * times as large, which the store keeps until all are there. At most 1 MiB; 0: 1 MiB. */
+    /** A large update travels in pieces of about this many bytes; a large model arrives in pieces
+     * four times as large, which the store keeps until all are there. At most 1 MiB; 0: 1 MiB. */
     uint32_t piece_bytes;
     /** An update up to this size is first sent whole, for connections that seldom break. 0: up to
      * piece_bytes. */
@@ -167,11 +166,11 @@ typedef struct fedclient_options {
      * charging". NULL: always. */
     fed_status (*may_train)(void *user, fed_error *err);
     /**
-     * Optional: memory for round->values, for a program whose language may keep a reference to it
-     * after the callback. Returns len bytes, aligned as malloc's, with any content; NULL makes the
-     * step fail with FED_ENOMEM. The memory belongs to the program, which must keep it until
-     * fedclient_step returns; the library never frees it. Called once before each call of `train`.
-     * Not called with a platform that has memory of its own (fedclient/memory_store.h).
+     * Optional: memory that holds round->values, for a program whose language may keep a reference
+     * to it after the callback. Returns len bytes, aligned as malloc's, with any content; NULL
+     * makes the step fail with FED_ENOMEM. The memory belongs to the program, which must keep it
+     * until fedclient_step returns; the library never frees it. Called once before each call of
+     * `train`. Not called with a platform that has memory of its own (fedclient/memory_store.h).
      */
     void *(*room)(void *user, size_t len);
     /** Called by fedclient_round_progress. NULL: not called. */
@@ -179,8 +178,8 @@ typedef struct fedclient_options {
     /** The device's name for the coordinator's operator, up to 63 bytes of UTF-8; sent at
      * enrolment. NULL: no name. */
     const char *name;
-    /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent at
-     * enrolment and check-in. NULL: nothing. */
+    /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent at enrolment, renewal
+     * and check-in. NULL: nothing. */
     const char *software;
     /** The hardware that this device computes on, for the coordinator's operator: "opencl:0
      * pthread-Xeon", "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
@@ -190,8 +189,8 @@ typedef struct fedclient_options {
      * downloads come from the coordinator. */
     fedclient_transport *downloads;
     /** For how many tasks this device keeps a model and a residual at the same time, from 1 to
-     * FED_SLOTS; 0 is the same as 1. The store needs room for all of them, memory for one at a
-     * time. With one slot the coordinator gives the device no other task until its task ends. */
+     * FED_SLOTS; 0 is the same as 1. The store needs room for all of them; memory is needed for one
+     * at a time. With one slot the device normally stays with its task until that ends. */
     unsigned slots;
 } fedclient_options;
 
@@ -205,8 +204,8 @@ void fedclient_close(fedclient *client);
 /** Does the client have a certificate? */
 int fedclient_enrolled(const fedclient *client);
 
-/** How many steps in a row have failed for a reason that may pass. Waits grow with this number. A
- * program may store the number and set it again after a restart, so that its waits stay long. */
+/** A count of failures, 0 again after a success. Waits grow with this number. A program may store
+ * the number and set it again after a restart, so that its waits stay long. */
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
 /** Draw from rng how long the library waits, in ms, after the n-th failure in a row (failures = n,
@@ -250,18 +249,18 @@ typedef enum fedclient_outcome {
     FEDCLIENT_RETRY = 5,     /* network, coordinator or training failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
     FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */
-    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. The slot is given back */
+    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. An assignment is given back */
 } fedclient_outcome;
 
 typedef struct fedclient_event {
     fedclient_outcome outcome;
-    fed_wait_reason reason;    /* WAITED */
-    uint32_t round, version;   /* of the event; 0: none */
-    uint32_t wait_ms;          /* call fedclient_step again after this time: the coordinator's
-                                * answer, or a back-off with jitter. Without work, at least 100 */
-    float loss;                /* COUNTED, REFUSED, EVALUATED */
-    uint32_t samples, correct; /* EVALUATED */
-    bool regression; /* EVALUATED: the model predicts numbers (mse), "correct" is unused */
+    fed_wait_reason reason;    /* for WAITED */
+    uint32_t round, version;   /* of the event; round 0: none */
+    uint32_t wait_ms;          /* call fedclient_step again after this time. Without work, at least
+                                * 100 */
+    float loss;                /* for COUNTED, REFUSED, EVALUATED */
+    uint32_t samples, correct; /* for EVALUATED */
+    bool regression; /* for EVALUATED: the model predicts numbers (mse), and "correct" is unused */
     uint64_t task;   /* of the event; 0: none */
     /* FINISHED with one slot, or WAITED since all tasks are finished: a program that takes part
      * until the end can end now */
@@ -283,15 +282,15 @@ typedef struct fedclient_event {
  *   FED_EFORMAT    the stored state is damaged, or the coordinator's answer can't be read
  *   FED_EVERSION   the coordinator speaks another protocol
  *   FED_EIO, FED_ENOSPC  from the platform
- *   FED_ECANCELED  the transport was told to stop
+ *   FED_ECANCELED  may_train or the transport was told to stop
  *   FED_ESTATE     the device is not enrolled; or a callback of this client called this function,
  *                  and the step that runs the callback is not disturbed
  *   or an error of the training callback
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
 
-/** The model that the client holds now, its task and version. The caller frees *values with free().
- * FED_ENOTFOUND: no model has been downloaded yet. */
+/** The model of the task that the client worked on last, with its version. Free *values with
+ * free(). FED_ENOTFOUND: no model has been downloaded yet. */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
 

@@ -38,7 +38,7 @@ typedef struct fedclient_flash {
 
 /**
  * Open the platform on a flash. The platform's clocks are those of fed/clock.h. A flash without
- * values, such as a new one, opens as an empty store. Opening reads the whole flash once.
+ * values, such as a new one, opens as an empty store. Opening reads all records in the flash.
  *
  * Power loss   at any instant, also within program or erase, leaves the old value or the new one
  * Wear         blocks are erased in turn, so all wear alike
@@ -46,7 +46,8 @@ typedef struct fedclient_flash {
  *              included. Reserved are the size of the largest value, three blocks, and a block for
  *              each value. FED_ENOSPC: there is less room
  * Memory       about 1.3 KB; the memory of a value that "get" returns is the caller's
- * Errors       FED_EINVAL a size in *flash is not allowed; FED_ENOMEM; those of `read`
+ * Errors       FED_EINVAL a size in *flash is not allowed; FED_ENOMEM; those of `read`; FED_EFORMAT
+ *              there are more than FEDCLIENT_FLASH_KEYS values
  */
 fed_status fedclient_platform_flash_open(const fedclient_flash *flash, fedclient_platform *platform,
                                          fed_error *err) FED_CHECKED;

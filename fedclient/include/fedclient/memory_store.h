@@ -33,8 +33,8 @@ struct fedclient_memory {
                        fed_error *err);
 
     /** Read a value as lend does, for a caller that changes its bytes. A change alters the stored
-     * value at once. A store with this function must not fail in a put that is no longer than the
-     * stored value. NULL: the store has no such function. */
+     * value at once. A store with this function must not fail in a put of a value that is no
+     * longer than the stored one. NULL: the store has no such function. */
     fed_status (*edit)(void *user, const char *key, uint8_t **data, size_t *len, fed_error *err);
 
     /** If a device of this process has given a value for the same key whose first len bytes equal

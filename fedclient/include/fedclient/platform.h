@@ -22,7 +22,7 @@ FED_API_BEGIN
  *
  * On a board with NOR flash, fedclient/flash.h makes a platform from three functions of the port.
  * Elsewhere fill in a fedclient_platform with five functions. Keys are short words that can be file
- * names ("residual", "key.pem"). Each call may block; none may call back into the library. The
+ * names ("residual", "model1"). Each call may block; none may call back into the library. The
  * library calls a platform from one thread at a time.
  */
 
@@ -56,8 +56,8 @@ typedef struct fedclient_platform {
 } fedclient_platform;
 
 /** POSIX: one file for each key under `directory`, which is made if missing, mode 0700. put is
- * fed_file_replace. Holds a lock on the directory until closed. FED_EBUSY: another process has the
- * lock. */
+ * fed_file_replace. Holds a lock on the directory until closed. FED_EBUSY: it is locked
+ * already. */
 fed_status fedclient_platform_posix_open(const char *directory, fedclient_platform *platform,
                                          fed_error *err) FED_CHECKED;
 void fedclient_platform_posix_close(fedclient_platform *platform);

@@ -41,7 +41,7 @@ typedef struct fedclient_range {
 } fedclient_range;
 
 typedef struct fedclient_request {
-    fed_request kind;           /* which request it is; the URL's path says the same */
+    fed_request kind;           /* which request it is */
     const char *method;         /* "GET", "POST" */
     const char *url;            /* "https://host:port/path?query" */
     const char *bearer;         /* a token, sent as Authorization: Bearer; NULL for none */
@@ -72,7 +72,7 @@ typedef struct fedclient_traffic {
  *   FED_ENET       the host has no address, no program listens there, the connection broke, or the
  *                  bytes received are not HTTP/1.1 (a head above 16 KiB is not). The request may
  *                  have arrived
- *   FED_EAUTH      TLS refused one of the two certificates
+ *   FED_EAUTH      TLS refused this device's certificate or the other side's
  *   FED_ETIMEOUT   no byte moved for patience_ms (plus hold_ms, before an answer)
  *   FED_ERANGE     the answer is longer than answer_limit
  *   FED_ECANCELED  the options' `stopped` returned true
@@ -107,7 +107,7 @@ typedef struct fedclient_transport_options {
     const char *ca_pem;   /* PEM text, copied: only these CA certificates are trusted, and those of
                              identify */
     uint32_t patience_ms; /* give up after this time without a byte; 0: 30 s */
-    /** Called at least once a second; true ends the request. NULL: never ends it. */
+    /** Called about once a second during a request; true ends the request. NULL: never ends it. */
     bool (*stopped)(void *user);
     void *user;
     /** The transport is for fedclient_options.downloads. "curl" then also takes http:// and TLS
@@ -118,9 +118,9 @@ typedef struct fedclient_transport_options {
 } fedclient_transport_options;
 
 /**
- * Open a transport by name, for HTTPS with TLS 1.3 only: "curl" uses libcurl, "mbedtls" only
- * mbedTLS 3.6 or newer. name NULL: the first transport that this build has. A program may instead
- * fill in a fedclient_transport of its own.
+ * Open a transport by name, for HTTPS with TLS 1.3 only: "curl" uses libcurl, "mbedtls" uses
+ * mbedTLS 3.6.1 or a newer 3.x. name NULL: the first transport that this build has. A program may
+ * instead fill in a fedclient_transport of its own.
  *
  * Errors: FED_ENOTFOUND this build has no such transport; FED_EFORMAT ca_pem is not a certificate.
  */

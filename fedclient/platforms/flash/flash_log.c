@@ -184,8 +184,7 @@ static fed_status find_last(flash_log *log, uint32_t *last) {
     return FED_OK;
 }
 
-/** Note the values of the records that begin in a block. log->head is then after the last of them.
- */
+/** Note the values of the complete records that begin in a block, and set log->head after each. */
 static fed_status mount_block(flash_log *log, uint32_t block) {
     uint32_t sequence = 0;
     flash_value value = {.begin.block = block};

@@ -11,7 +11,7 @@
  * The flash is a ring of blocks. A block begins with a head: magic, sequence number, where the
  * first record begins in the block, CRC-32. Records lie one after the other, across blocks:
  *
- *     head, 64 bytes   magic, kind, key length, data length, key, CRC-32
+ *     head, 64 bytes   magic, data length, kind, key, CRC-32
  *     data
  *     tail, 8 bytes    CRC-32 of head and data, and its complement
  *     ones, up to a multiple of the unit
@@ -21,8 +21,9 @@
  * F3  A block is erased only when it holds no value, and only to be written at once.
  * F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is never copied: when
  *     its block is erased, the older blocks with the dropped value were erased before.
- * F5  After an interruption, writing continues in the block after the last record that counts. So
- *     unfinished records take no more room however often power fails.
+ * F5  After an interruption, writing continues after the last record that counts, or in the next
+ *     block if the rest of this one may be programmed. So unfinished records take no more room
+ *     however often power fails.
  */
 enum { FLASH_BLOCK_HEAD = 64, FLASH_RECORD_HEAD = 64, FLASH_RECORD_TAIL = 8 };
 
@@ -68,8 +69,8 @@ uint32_t flash_log_room(const flash_log *log);
 /** The bytes of records that fit into a block. */
 uint32_t flash_log_payload(const flash_log *log);
 
-/** Write a record at the head, and read it back. After a failure all values are as before. FED_EIO:
- * the bytes read back differ from those written; other errors are those of the flash's
+/** Write a record at the head, and read it back. After a failure *log has the values as before.
+ * FED_EIO: the record can't be read back as written; other errors are those of the flash's
  * functions. */
 fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, const void *data,
                             size_t len) FED_CHECKED;

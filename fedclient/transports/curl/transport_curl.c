@@ -1,4 +1,4 @@
-/* The transport over HTTPS, by libcurl: one easy handle, one kept connection. */
+/* The transport by libcurl, with one easy handle. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <curl/curl.h>
 #include <inttypes.h>
@@ -82,7 +82,7 @@ static size_t take_body(char *dst, size_t size, size_t count, void *user) {
     return len;
 }
 
-/** libcurl calls this function to send the body again, on a new connection. */
+/** libcurl calls this function before it sends the body again. */
 static int rewind_body(void *user, curl_off_t offset, int origin) {
     exchange *x = user;
     if (offset != 0 || origin != SEEK_SET || (x->kept == NULL && x->read > 0)) {
@@ -235,7 +235,7 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_SSLVERSION,
                      (long)(cache ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3));
     if (line->options.ca_pem != NULL) {
-        /* Trust only the given CA, not the system's. */
+        /* Do not trust the system's CAs. */
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
         set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
     }
@@ -340,8 +340,7 @@ static fed_status set_request(curl_line *line, exchange *x) {
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
-    /* The request may take any time as long as bytes move. hold_ms is added because the coordinator
-     * may hold its answer back that long. */
+    /* hold_ms is added because the coordinator may hold its answer back that long. */
     const uint32_t patience_ms = fedclient_request_patience(&line->options, x->request);
     line->silence_ms = (int64_t)patience_ms + x->request->hold_ms;
     line->moved_ms = fed_clock_monotonic_ms();

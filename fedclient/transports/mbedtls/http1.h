@@ -1,5 +1,5 @@
-/* A reader of answers in HTTP/1.1 (RFC 9112), fed as bytes arrive. It is strict: it refuses an
- * answer that two readers could understand differently. */
+/* A reader of answers in HTTP/1.1 (RFC 9112), fed as bytes arrive. It is strict: for example, it
+ * refuses an answer that says twice how long its body is. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_HTTP1_H
 #define FEDCLIENT_HTTP1_H
@@ -12,7 +12,7 @@
 
 enum {
     FEDCLIENT_HTTP1_HEAD = 16384, /* most bytes of a head and of the 1xx heads before it */
-    FEDCLIENT_HTTP1_LINE = 256    /* most bytes kept of a line; the rest is skipped */
+    FEDCLIENT_HTTP1_LINE = 256    /* most bytes kept of a line, with a NUL; the rest is skipped */
 };
 
 typedef enum fedclient_http1_state {
@@ -34,7 +34,7 @@ typedef struct fedclient_http1 {
     bool keep;              /* the connection can be used for another answer */
     uint32_t retry_after_s; /* Retry-After; 0: none, or not in seconds */
     uint64_t tag;           /* ETag, if that is 16 hex digits in quotes; else 0 */
-    uint64_t begin, total;  /* position of the body, bytes of the whole; 0: unknown */
+    uint64_t begin, total;  /* position of the body; bytes of the whole, 0: unknown */
     const char *problem;    /* after FED_EFORMAT: what is wrong; static text */
     /* For the reader only. */
     fedclient_http1_state state;

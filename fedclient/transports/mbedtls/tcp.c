@@ -20,7 +20,7 @@
 #include "fed/clock.h"
 
 enum {
-    LOOK_MS = 500,   /* time between two calls of `stopped` in a wait */
+    LOOK_MS = 500,   /* most time between two calls of `stopped` in a wait */
     SLEEP_MS = 60000 /* longest sleep of a wait without `stopped` */
 };
 

@@ -31,8 +31,8 @@ typedef struct fedclient_tls {
     char ticket_host[FEDCLIENT_TLS_HOST], ticket_port[FEDCLIENT_TLS_PORT];
 } fedclient_tls;
 
-/** Begin with a zeroed *tls. Only certificates of the CAs in ca_pem are trusted. options must
- * outlive *tls. Call fedclient_tls_free also after a failure. */
+/** Begin with a zeroed *tls. Certificates of the CAs in ca_pem are trusted. options must outlive
+ * *tls. Call fedclient_tls_free also after a failure. */
 fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
                               const fedclient_transport_options *options) FED_CHECKED;
 void fedclient_tls_free(fedclient_tls *tls);
@@ -44,8 +44,9 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key,
                                   const fed_pem *cert) FED_CHECKED;
 
 /** Connect and do the TLS handshake. The other side's certificate must name the host. Errors: as
- * fedclient_tcp_connect; FED_EAUTH the other side's certificate; FED_ENET others. tcp.problem then
- * has a sentence, valid until the next call. */
+ * fedclient_tcp_connect; FED_ENOMEM; FED_EAUTH the other side's certificate can't be trusted;
+ * FED_ENET others. Except for FED_ENOMEM tcp.problem then has a sentence, valid until the next
+ * call. */
 fed_status fedclient_tls_open(fedclient_tls *tls, const char *host, const char *port) FED_CHECKED;
 void fedclient_tls_close(fedclient_tls *tls);
 

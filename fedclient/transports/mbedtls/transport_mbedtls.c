@@ -94,7 +94,7 @@ static fed_status read_body(exchange *x, void *dst, size_t cap, size_t *len) {
     return x->body_status;
 }
 
-/** Write the request's head into x->head, and after it the body, if it is small. */
+/** Write the request's head into x->head, and after it a small body that has no `data`. */
 static fed_status write_request(exchange *x) {
     const fedclient_body *body = x->request->body;
     fed_writer_growing(&x->head);
@@ -155,7 +155,7 @@ static fed_status say(exchange *x, const uint8_t *src, size_t len) {
         int ways = 0;
         FED_TRY(hear(x));
         if (is_answered(x)) {
-            x->answer.keep = false; /* a part of the body is not sent */
+            x->answer.keep = false; /* a part of the request is not sent */
             return FED_OK;
         }
         FED_TRY(fedclient_tls_write(tls, src, len < RECORD ? len : RECORD, &sent, &ways));

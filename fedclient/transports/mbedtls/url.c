@@ -1,4 +1,4 @@
-/* https://HOST:PORT/PATH?QUERY, as far as a device needs it (RFC 3986): no user, no fragment. */
+/* Split an address such as https://HOST:PORT/PATH?QUERY into its parts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/url.h"
 
@@ -53,7 +53,7 @@ bool fedclient_url_split(const char *text, fedclient_url *url) {
     url->path = *text == '\0' ? "/" : text;
     for (const char *c = url->path; *c != '\0'; c++) {
         if ((unsigned char)*c <= ' ' || *c == 0x7F) {
-            return false; /* such a byte would end a part of the request line */
+            return false; /* such a byte must not be in a request line */
         }
     }
     return url->path[0] == '/';

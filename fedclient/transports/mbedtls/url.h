@@ -7,8 +7,7 @@
 #include <stddef.h>
 
 typedef struct fedclient_url {
-    /* The host is "127.0.0.1" or "::1", without brackets. Without a port in the text, port is
-     * "443". */
+    /* The host has no brackets, as in "::1". Without a port in the text, port is "443". */
     char host[254], port[6];
     const char *authority; /* "[::1]:8443": char[authority_len], inside of the text */
     size_t authority_len;

@@ -28,8 +28,8 @@ import java.util.concurrent.locks.ReentrantLock;
  * {@link #step}, {@link #run} and {@link #close} wait for each other. None of the callbacks may call them.
  */
 public final class Client implements AutoCloseable {
-    /** Says whether this device may train now. The client asks before each round, and sometimes
-     * during it. */
+    /** Says whether this device may train now. The client asks in each step, and sometimes
+     * during the training. */
     public interface Eligibility {
         /** Returns null if this device may train; otherwise why it may not now, such as "it is not
          * charging". */
@@ -239,7 +239,7 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Take part until the task is finished, or {@link #stop} is called. */
+    /** Take part until a task is finished, or {@link #stop} is called. */
     public void run(Trainer trainer) throws Exception {
         run(trainer, null);
     }
@@ -340,8 +340,8 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    // The library calls the methods below on the thread of step(), and step() throws what they
-    // throw. proguard.txt keeps these methods.
+    // The library calls the methods below within a call such as step(), on its thread, and the call
+    // throws what they throw. proguard.txt keeps these methods.
 
     /** Memory for a callback's values. The Java machine owns the memory, so it is valid as long as
      * anything refers to it. */

@@ -26,7 +26,7 @@ public final class Event {
     }
 
     public final Outcome outcome;
-    /** 0: the step had no round or version. */
+    /** round 0: the step had no round. */
     public final int round, version;
     /** Take the next step after this time, in milliseconds. */
     public final long waitMs;
@@ -35,7 +35,7 @@ public final class Event {
     public final int samples, correct;
     /** All tasks are finished, or with one slot the client's task. */
     public final boolean over;
-    /** The reason of RETRY, DECLINED, LATE and PAUSED; otherwise "". */
+    /** The reason of RETRY, DECLINED, LATE and PAUSED. */
     public final String reason;
 
     static final int NUMBERS = 8;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package fed;
 
-/** A failed call of the library. The message says what was wrong, where, and what to do next. */
+/** A failed call of the library; the message says why. */
 public final class FedException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -8,7 +8,7 @@ import java.nio.charset.StandardCharsets;
 /**
  * The functions in C. Texts are passed as UTF-8 bytes, since JNI's own strings have another
  * encoding. A handle is the address of a client in C; Client makes sure that none is used after
- * close(). All functions may throw FedException.
+ * close(). Functions that can fail throw FedException.
  */
 final class Native {
     static {
