@@ -59,7 +59,7 @@ static int rank_main(uint32_t rank, const char *how) {
     return 0;
 }
 
-/* Start the ranks and wait for them. Ignores SIGTERM, as mpirun does when a connection is lost. */
+/* Start the ranks and wait for them, ignoring SIGTERM. */
 static int job_main(uint32_t ranks, const char *how, const char *last) {
     if (ranks < RANKS && strcmp(last, "--resume") != 0) {
         return 9;

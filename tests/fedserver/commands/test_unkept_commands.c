@@ -60,7 +60,7 @@ static void look(world *w, char *text, size_t cap) {
     }
 }
 
-/* Let every change of a row fail, but only when its transaction commits. */
+/* Let changes of rows fail, but only when their transaction commits. */
 static void let_commits_fail(void) {
     fed_postgres_sql(
         fed_postgres_shared(),
