@@ -10,8 +10,8 @@
 #include "fed/error.h"
 
 /*
- * Bytes are HTTP requests and answers with their heads, after enrolment; TLS adds its own. A
- * client's bytes are charged to the round that it took part in, or waited for.
+ * Bytes are HTTP requests and answers with their heads, after enrolment; TLS adds its own. When a
+ * client's step ends, its bytes are charged to its update's round, or else to the newest round.
  */
 
 #pragma GCC diagnostic push

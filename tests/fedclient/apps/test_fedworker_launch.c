@@ -20,7 +20,7 @@ static void on_over(void *user, const char *why) {
     _exit(1); /* an MPI rank ends like this, as its main thread may hang */
 }
 
-/* What rank VICTIM does in the middle of the first try. Returns false if the rank goes on. */
+/* What rank VICTIM does during the first try. Returns false if the rank goes on. */
 static bool misfortune(const char *how) {
     if (strcmp(how, "kill") == 0) {
         raise(SIGKILL);

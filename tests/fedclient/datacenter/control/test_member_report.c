@@ -40,7 +40,7 @@ FED_TEST(nothing_is_known_before_a_step_is_over) {
     assert_true(heartbeat.step_s == 0);
     feddc_report_at(&report, FEDDC_FORWARD, 1, 5000200);
     feddc_report_read(&report, &heartbeat);
-    /* The first step, which contains the program's start, is left out. */
+    /* The time in FEDDC_STARTING is not part of the first step. */
     assert_true(heartbeat.step_s > 0.0001F && heartbeat.step_s < 0.0003F);
 }
 
