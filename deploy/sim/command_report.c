@@ -73,7 +73,7 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     return status;
 }
 
-/** If a run's directory has the same name as the first run's, name the runs by their scenarios. */
+/** If a run's directory has the same name as the first run's, name the runs by their key `name`. */
 static void name_apart(runs *r) {
     bool alike = false;
     for (size_t k = 1; k < r->count; k++) {

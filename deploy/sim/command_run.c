@@ -104,8 +104,8 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     return sim_report_write(page, NULL, &run, 1, err);
 }
 
-/** Choose where the run keeps its files. In one process the coordinator lies in memory, and the
- * state for --resume in the directory. A run over HTTPS can't be resumed. */
+/** Choose where the run keeps its files. In one process the coordinator gets a temporary directory,
+ * and the state for --resume lies in the run's. A run over HTTPS can't be resumed. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
                       char coordinator[SIM_PATH], char model[SIM_PATH]) {
     o->model = sim_path(model, directory, "model.safetensors");

@@ -16,11 +16,11 @@ typedef struct sim_command {
     const atomic_int *stop; /* when non-zero, end the run cleanly */
 } sim_command;
 
-/** Run a scenario or a grid. FED_ECANCELED: stopped, with results; FED_EINVAL: nothing was run. */
+/** Run a scenario or a grid. FED_ECANCELED: it was stopped. */
 fed_status sim_command_run(const sim_command *command, fed_error *err) FED_CHECKED;
 fed_status sim_command_report(const sim_command *command, fed_error *err) FED_CHECKED;
 
-/** Print a table of these directories' runs, and write their page to `page`; NULL: no page. */
+/** Print the results of these directories' runs, and write their page to `page`; NULL: no page. */
 fed_status sim_report_make(const char *const *directories, size_t count, const char *page,
                            const char *title, fed_error *err) FED_CHECKED;
 

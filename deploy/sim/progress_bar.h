@@ -14,13 +14,13 @@ typedef struct sim_bar {
     size_t cell, cells; /* index of the present run, from 0; number of runs */
     double shown_s;
     bool begun, run_begun; /* progress was shown for any run; for the present run */
-    /* The share done and the run's wall seconds when this process first showed progress. */
+    /* The present run's share done and wall seconds when this process first showed its progress. */
     double first_share, first_s;
 } sim_bar;
 
 void sim_bar_open(sim_bar *bar, size_t cells);
 void sim_bar_next(sim_bar *bar, size_t cell);
-/** Show the progress. A callback for sim_watch.progress, whose user is the bar. */
+/** Show the progress. user: the sim_bar. */
 void sim_bar_show(void *user, const sim_progress *progress);
 void sim_bar_wipe(sim_bar *bar);
 

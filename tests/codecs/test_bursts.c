@@ -213,7 +213,8 @@ static void *allocate(size_t bytes) {
     return memory;
 }
 
-/* Encode, decode and round at unaligned addresses, in memory of exactly the needed size. */
+/* Encode and decode `shift` bytes past an aligned address, in memory of exactly the needed size,
+ * and round. */
 static void assert_coded_well(const fedcodec_burst_coder *coder, int e, const uint32_t *bits,
                               size_t n, size_t shift) {
     uint8_t *expected = allocate(fedcodec_bursts_bound(n));

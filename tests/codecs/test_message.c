@@ -228,7 +228,7 @@ FED_TEST(statistics_must_be_there_and_as_they_are) {
     assert_true(y[ENVELOPE_SIZE - 2] != f.sum[ENVELOPE_SIZE - 2]);
     assert_true(f.residual[ENVELOPE_SIZE - 1] == 0);
 
-    f.out.data[f.out.len - 7] = 2; /* the id of float16 */
+    f.out.data[f.out.len - 7] = 2; /* the id of 3lc */
     assert_fed_status(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec,
                                               ENVELOPE_SMALL, NULL, &err),
                       FED_EFORMAT);

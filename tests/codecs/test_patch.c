@@ -109,7 +109,7 @@ FED_TEST(what_is_not_finite_is_not_written) {
     }
 }
 
-/* Only the exponents of the values can be compressed. */
+/* Of random weights, only the exponents can be compressed. */
 FED_TEST(a_whole_model_takes_less_than_its_values) {
     enum { N = 3 * BLOCK / 2 };
     float *to = values_of(weight, N, 3);

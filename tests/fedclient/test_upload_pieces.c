@@ -10,7 +10,7 @@ static float tolerance_of(const char *codec) {
     return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
 }
 
-/** Open a device whose pieces are so small that a task takes some dozens of them. */
+/** Open a device that sends each update in several pieces. */
 static void open_in_pieces(fed_device *device, const char *codec) {
     fed_device_open(device, codec, 3);
     device->options.piece_bytes = 24;

@@ -91,8 +91,7 @@ static void train(const data *d, const float *model, float change[PARAMETERS]) {
 
 typedef enum attack { NONE, NOISE, BACKWARDS } attack;
 
-/* Make the strongest update that a device may send: 2^20 samples, and the largest values that
- * the sum accepts. */
+/* Make an update of the largest values that the sum accepts; with NONE, an honest update. */
 static void attack_with(attack kind, const float *model, const data *d, fed_rng *rng,
                         float x[PARAMETERS]) {
     train(d, model, x);

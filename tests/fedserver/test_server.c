@@ -607,8 +607,8 @@ static int refused(fedserver *server, const char *method, const char *path, uint
     return fedserver_body_refused(server, &head, len);
 }
 
-/* An update never gets 413. Otherwise a device could believe that an update was not counted,
- * although it was (D2 in docs/durability.md). */
+/* A follower never answers an update with 413. Otherwise a device could believe that an update was
+ * not counted, although it was (D2 in docs/durability.md). */
 static void a_follower_refuses_bodies_by_what_its_leader_says(void **state) {
     coordinator *c = *state;
     const uint64_t huge = 1 << 28;

@@ -75,11 +75,11 @@ static size_t system_number(const char *path, const char *word) {
     return number;
 }
 
-/** Bytes of memory that the clients' stores may take: half of what is available. */
+/** Bytes of plain memory for the clients' stores: half of the system's available memory, or of the
+ * container's limit if that is less. */
 static size_t memory_to_spare(void) {
     const size_t kilobytes = system_number("/proc/meminfo", "MemAvailable:");
-    const size_t granted =
-        system_number("/sys/fs/cgroup/memory.max", ""); /* the container's limit */
+    const size_t granted = system_number("/sys/fs/cgroup/memory.max", "");
     const size_t available = kilobytes > SIZE_MAX / 1024 ? 0 : kilobytes * 1024;
     return (available < granted ? available : granted) / 2;
 }

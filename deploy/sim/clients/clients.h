@@ -21,9 +21,9 @@
 /** A worker: the net and memory with which a step trains or measures, one step at a time. */
 typedef struct sim_worker {
     fedtrain_net *net;
-    fed_arch arch; /* the net's architecture; arch.text is NULL before the first task */
-    size_t batch;  /* samples that net takes at a time */
-    float *state;  /* state of a stateless optimizer: float32[state_floats] */
+    fed_arch arch; /* the net's architecture */
+    size_t batch;  /* most samples that net takes at a time */
+    float *state;  /* float32[state_floats]: optimizer state that no later step needs */
     size_t state_floats;
     struct sim_worker *next;
 } sim_worker;
@@ -45,9 +45,9 @@ typedef struct sim_client_kept {
     uint32_t last_counted;   /* newest round that counted the client's update */
     uint32_t local_steps;    /* local steps of the client's last training */
     uint32_t broken_charged; /* broken uploads that are in the log's rounds already */
-    bool takes_part; /* has trained or measured, so the run waits until this client has finished */
-    bool finished;   /* has learnt that the task is over */
-    bool has_model;  /* holds a model at the run's end; its digest is `digest` */
+    bool takes_part;         /* the run waits until this client has finished */
+    bool finished;           /* has learnt that the task is over */
+    bool has_model;          /* holds a model at the run's end; its digest is `digest` */
     uint8_t unused[1];
 } sim_client_kept;
 
@@ -62,14 +62,14 @@ typedef struct sim_step_end {
 typedef struct sim_clients_kept {
     double cpu_s;             /* CPU seconds of the run's earlier processes */
     int64_t wall_ms;          /* from the first check-in to the stop */
-    int64_t began_ms;         /* time of the first check-in, Unix or virtual; 0: none yet */
+    int64_t began_ms;         /* Unix time of the first check-in, real or virtual; 0: none yet */
     uint64_t running;         /* clients that take part and have not finished */
-    uint64_t evaluate_cpu_us; /* written by the evaluator's thread alone */
+    uint64_t evaluate_cpu_us; /* the evaluator's step changes it without the mutex */
     uint64_t parameters;      /* trained parameters of the task's model */
     double accuracy;          /* NAN: the model predicts numbers, so it has a loss only */
     double test_loss;
     uint32_t evaluated; /* version of the model that accuracy and test_loss are of */
-    uint32_t round;     /* the newest round that any client was asked to train in */
+    uint32_t round;     /* the newest round that the run knows of; 0: none yet */
     uint32_t reported;  /* updates counted in that round */
     uint32_t committed; /* the newest round of the log that was committed */
     uint32_t version;   /* the final model's version, once finished */
@@ -90,7 +90,7 @@ typedef struct sim_client {
     fedclient_transport transport; /* sends through `lossy` */
     sim_lossy lossy;
     fedtrain_share share;        /* the shard of the data that the client trains on */
-    sim_worker *worker;          /* held during a step */
+    sim_worker *worker;          /* the worker that the client holds; NULL: none */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;
     sim_client_kept kept;
@@ -100,7 +100,8 @@ typedef struct sim_client {
 /** Virtual time, as the train callback needs it. A run over HTTPS has none. */
 typedef struct sim_virtual_time {
     void *user;
-    /** Note that client k begins to train on so many samples. Returns the virtual microseconds. */
+    /** Note that client k begins to train on so many samples. Returns how many virtual microseconds
+     * that takes. */
     int64_t (*trains)(void *user, uint32_t k, uint64_t samples);
     /** Note that client k begins to measure the model of that version. */
     void (*measures)(void *user, uint32_t k, uint32_t version);
@@ -112,15 +113,15 @@ typedef struct sim_clients {
     const char *ca;                       /* HTTPS: the CA certificate that clients trust */
     const sim_virtual_time *virtual_time; /* NULL over HTTPS, where time is real */
     sim_stores *stores;
-    double before_cpu_s; /* CPU seconds of this process before the run */
+    double before_cpu_s; /* sim_cpu_s() at the run's begin, or when kept.cpu_s was last updated */
     fedtrain_data train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
     atomic_int stop;
 
-    pthread_mutex_t mutex;  /* guards the members below */
-    pthread_cond_t changed; /* signalled at a new round, the end, or a kill of the coordinator */
-    sim_worker *workers;    /* [options->threads] */
+    pthread_mutex_t mutex; /* guards the members below */
+    pthread_cond_t changed;
+    sim_worker *workers; /* [options->threads] */
     sim_worker *free_workers;
     sim_client **waiting; /* HTTPS: clients that wait for a worker, in no order */
     size_t waiting_count;
@@ -128,8 +129,8 @@ typedef struct sim_clients {
     bool *away;            /* [options->clients]: who is away in round away_round */
     uint32_t away_round;   /* 0: `away` is not filled in yet */
     uint32_t rounds;       /* rounds of the task */
-    int64_t began_wall_ms; /* monotonic time of the first check-in; 0: none yet */
-    bool kill_due;         /* HTTPS: kill the coordinator now; no new step begins */
+    int64_t began_wall_ms; /* monotonic time from which wall time counts; 0: no check-in yet */
+    bool kill_due;         /* HTTPS: kill the coordinator now; no client gets a worker */
     size_t failed;
     sim_log *log;
     sim_clients_kept kept;
@@ -144,7 +145,7 @@ fed_status sim_clients_open(sim_clients *clients, fed_error *err) FED_CHECKED;
 void sim_clients_close(sim_clients *clients);
 
 void sim_clients_show(sim_clients *clients, const sim_watch *watch, double virtual_s);
-/** CPU time of this process and its children, in seconds. */
+/** CPU seconds of this process, and of its children that have ended. */
 double sim_cpu_s(void);
 /** Return the error of the first client that gave up; FED_OK: no client did. */
 fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;

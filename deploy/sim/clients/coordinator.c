@@ -21,8 +21,7 @@
 
 enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600, ROOM_BYTES = 1 << 30 };
 
-/** A file system in memory, where fsync costs nothing. If it has room, a run in one process makes
- * its coordinator's directory there, and removes it at the end. */
+/** A file system in memory, where fsync is cheap. */
 static const char MEMORY[] = "/dev/shm";
 
 static bool roomy(const char *directory) {

@@ -23,7 +23,7 @@ typedef struct sim_coordinator {
 } sim_coordinator;
 
 /** Choose the directory: options->directory, or one in a new temporary directory, which lies in
- * memory for a run in one process. The directory itself is not made yet. */
+ * memory for a run in one process, if there is room. The directory itself is not made yet. */
 fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
                                  fed_error *err) FED_CHECKED;
 /** Make the coordinator, and token[tokens]: enrolment tokens, the last one an evaluator's. */
@@ -42,13 +42,13 @@ fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED
 /** Send a signal and wait for the end of the process. FED_EIO: the process ended neither by that
  * signal nor with exit status 0. */
 fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
-/** Check that the process still runs. If it has ended, *err says how. */
+/** Check that the process still runs. FED_EIO: it has ended. */
 fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;
 /** Export the model to `path` (NULL: into the directory), and compute its digest. */
 fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
                                   fed_error *err) FED_CHECKED;
-/** Call this instead of sim_coordinator_prepare for a run that is resumed. If options->directory is
- * NULL, the directory is restored from the backup. */
+/** Choose the directory of a run that is resumed. If options->directory is NULL, the directory is
+ * restored from the backup. */
 fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
                                   const char *backup, fed_error *err) FED_CHECKED;
 void sim_coordinator_empty(const sim_coordinator *c);

@@ -6,7 +6,7 @@
 
 #include "fed/clock.h"
 
-/** Return the log's row of a round; NULL: out of memory. The caller holds the mutex. */
+/** Return the log's row of a round; NULL: out of memory. */
 static sim_round *row_of(sim_clients *clients, uint32_t round) {
     sim_log *log = clients->log;
     while (log->round_count < round) {
@@ -19,7 +19,7 @@ static sim_round *row_of(sim_clients *clients, uint32_t round) {
     return &log->rounds[round - 1];
 }
 
-/** Add the client's traffic since the last call to the round's bytes. */
+/** Add the client's traffic and broken uploads since the last call to the round. */
 static void charge(sim_client *client, sim_round *row) {
     fedclient_traffic now;
     client->transport.traffic(client->transport.user, &now);

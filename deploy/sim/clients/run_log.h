@@ -6,7 +6,7 @@
 #include "deploy/sim/clients/clients.h"
 #include "fedserver/operator.h"
 
-/* The caller of all functions except sim_note_end holds the clients' mutex. */
+/* While clients run, the caller of these functions holds the clients' mutex. */
 
 /** Record that a step has ended. *over becomes true if the client has nothing more to do. */
 fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) FED_CHECKED;

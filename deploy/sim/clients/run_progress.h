@@ -7,10 +7,9 @@
 #include <stdint.h>
 
 typedef struct sim_progress {
-    uint32_t round,
-        rounds;         /* newest round that a client was asked to train in; rounds of the task */
-    uint32_t reported;  /* updates counted in `round` so far */
-    uint32_t evaluated; /* version of the model with this accuracy; 0: no model was measured yet */
+    uint32_t round, rounds; /* the newest round that the run knows of; rounds of the task */
+    uint32_t reported;      /* updates counted in `round` so far */
+    uint32_t evaluated; /* version of the model with this accuracy; 0: none, or the initial model */
     double accuracy;    /* NAN: the model's loss is mse, so it has no accuracy */
     double test_loss;
     double virtual_s, wall_s;
@@ -18,11 +17,11 @@ typedef struct sim_progress {
 
 typedef struct sim_watch {
     void *user;
-    /** Called some times a second, always from the same thread. */
+    /** Called from time to time, always on the same thread. */
     void (*progress)(void *user, const sim_progress *progress);
     /** Called over HTTPS once the coordinator listens on front_port. May be NULL. */
     void (*listening)(void *user, uint16_t front_port, const char *directory);
-    const atomic_int *stop; /* when non-zero, end the run so that --resume can go on */
+    const atomic_int *stop; /* when it becomes non-zero, the run stops */
 } sim_watch;
 
 #endif

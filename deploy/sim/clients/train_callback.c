@@ -158,7 +158,7 @@ fedclient_options sim_client_options(sim_client *client) {
                                .transport = &client->transport,
                                .role = client->evaluates ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                .hold_ms = HOLD_MS,
-                               .whole_bytes = UINT32_MAX, /* send no update in pieces */
+                               .whole_bytes = UINT32_MAX, /* pieces only after failures */
                                .train = work,
                                .user = client};
 }

@@ -12,7 +12,7 @@
  * A spec is a class, or a mixture of them, each with its share of the clients:
  *
  *     3g                             all clients
- *     3g:0.5+wifi:0.5                half of them each; shares need not add up to 1
+ *     3g:0.5+wifi:0.5                about half of them each; shares need not add up to 1
  *     up=1e6,down=5e6,latency=0.05   a class by its numbers: bit/s, bit/s, and seconds
  *
  *   class   up        down       latency   taken from

@@ -37,7 +37,7 @@ static fed_status bad_line(const char *path, size_t line, const char *why, fed_e
     return fed_fail(err, FED_EFORMAT, "%s:%zu: %s; a line is client,from_s,to_s", path, line, why);
 }
 
-/** Read a line of a trace. *any false: the line is blank, or a comment. */
+/** Read a line of a trace. *any false: the line is blank, a comment, or a heading. */
 static fed_status read_line(const char *path, size_t number, const char *text, uint32_t clients,
                             uint32_t *client, sim_interval *interval, bool *any, fed_error *err) {
     *any = false;

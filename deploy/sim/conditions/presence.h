@@ -63,7 +63,7 @@ typedef struct sim_attendance_kept {
     uint32_t drawn[SIM_CONDITIONS];   /* number of intervals drawn, or read from a trace */
 } sim_attendance_kept;
 
-/** The times at which one client is available. Calls must ask about ascending times. */
+/** The times at which one client is available. */
 typedef struct sim_attendance {
     const sim_presence *presence;
     uint64_t seed;

@@ -12,7 +12,7 @@ fed_status sim_https_clients_start(sim_clients *clients, char (*token)[FEDSERVER
 /** Ask every client to end after its step, which may last until the coordinator stops. */
 void sim_https_clients_stop(sim_clients *clients);
 void sim_https_clients_end(sim_clients *clients);
-/** Sleep for `ms` milliseconds, or until sim_clients.changed is signalled. */
+/** Sleep for at most `ms` milliseconds, or until sim_clients.changed is signalled. */
 void sim_https_clients_wait(sim_clients *clients, uint32_t ms);
 /** Give free workers to clients that wait for one. The caller holds the mutex. */
 void sim_https_clients_assign(sim_clients *clients);

@@ -26,7 +26,7 @@ static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fe
     return FED_OK;
 }
 
-/** Check once whether the run goes on. FED_ESTATE: the run is over. Other errors: it has failed. */
+/** Restart the coordinator if that is due. FED_ESTATE: the run is over, or a client has failed. */
 static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
                        int64_t *finished_ms, fed_error *err) {
     pthread_mutex_lock(&clients->mutex);

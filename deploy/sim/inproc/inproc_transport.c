@@ -112,8 +112,8 @@ static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
     return status;
 }
 
-/** A resumed run opens its clients again, but the simulated devices did not start again. So the
- * coordinator gets the same check-ins as in a run that was never stopped. */
+/** Remove FED_STARTED from a check-in. Otherwise a resumed run, which opens its clients again,
+ * would send other check-ins than a run that was never stopped. */
 static fed_status without_started(sim_actor *actor) {
     fed_checkin checkin;
     fed_reader r;
@@ -249,8 +249,8 @@ void sim_answer_keep(sim_actor *actor, fedserver_blob *answer) {
     actor->heard = answer != NULL ? fedserver_blob_share(answer) : NULL;
 }
 
-/** Return whether this request is a check-in that was answered before the run was stopped. The
- * bodies are not compared: they differ if the client has downloaded a model since. */
+/** In a resumed step, return whether this request is a check-in that was answered before the stop.
+ * The bodies are not compared: they differ if the client has downloaded a model since. */
 static bool was_answered(const sim_actor *actor) {
     return actor->heard != NULL && actor->kept.kind == FED_REQUEST_CHECKIN;
 }

@@ -22,9 +22,10 @@
  * The file is replaced whole. A run of another release makes it anew.
  */
 
-/** Load the crowd from its file. If there is no such file, only make the crowd's directory.
+/** If options->crowd is set, load the crowd from its file. If there is no such file of this
+ * release, only make the directory options->crowd.
  *    clients    open; each identity goes into its client's store
- *    directory  the coordinator's directory, which this function makes and fills
+ *    directory  the coordinator's directory, which is made and filled if the crowd is loaded
  *    taken      written: the crowd was loaded
  * Errors: FED_EFORMAT the file is damaged, or not written by fedsim; FED_EIO, FED_EEXIST the
  * crowd's directory or its file can't be read or written. */

@@ -16,10 +16,9 @@
 #include "fed/version.h"
 #include "fedserver/remembered.h"
 
-/* The structs whose names end in _kept, a log's rounds and the heap are saved byte for byte:
- * numbers of fixed size without padding, which the compiler checks at their declarations. Functions
- * named pass_... both save and load. The file's head proves that the same release wrote the file. A
- * changed format gets another magic. */
+/* The structs whose names end in _kept, a log's rounds and the heap are saved byte for byte: they
+ * are numbers of fixed size, without padding. Functions named pass_... both save and load. The
+ * file's head proves that the same release wrote the file. A changed format gets another magic. */
 
 typedef struct head {
     char magic[8], release[24];
@@ -139,9 +138,9 @@ static fed_status pass_all(const stream *s, sim_world *world) {
     return FED_OK;
 }
 
-/** The client library sends an update in pieces only while its count of failures is above 0. Amid
- * such an upload, save the count of the step's beginning, so that the resumed step sends pieces
- * again. */
+/** Here the client library sends updates in pieces only while its count of failures is above 0.
+ * Amid such an upload, save the count of the step's beginning, so that the resumed step sends
+ * pieces again. */
 static uint32_t library_failures(const sim_actor *actor) {
     const uint32_t now = fedclient_failures(actor->fed);
     const bool piece = actor->kept.stage == SIM_ASKS && actor->kept.kind == FED_REQUEST_PIECE;

@@ -56,8 +56,8 @@ static void wake_sleepers(sim_world *world) {
     }
 }
 
-/** Wake the evaluator after a new model or the task's end. If the evaluator still measures, the run
- * waits until it has finished. */
+/** Wake the evaluator after a new model that is to be measured, or the task's end. If the evaluator
+ * still measures, the run waits until it has finished. */
 static void wake_evaluator(sim_world *world) {
     sim_actor *actor = &world->actor[world->clients->options->clients];
     const sim_host *host = &world->host;
@@ -109,7 +109,7 @@ static fed_status tick(sim_world *world, fed_error *err) {
 }
 
 /** Return a client's turn in the queue for a worker. A client that has sent its update comes first:
- * it has little left to do, and its values are in the cache. */
+ * it has little left to do, and its values may still be in the cache. */
 static sim_due turn_of(const sim_actor *actor) {
     sim_due due = actor->world->heap.due[actor->client->k];
     const bool sent = actor->thread != NULL && actor->kept.kind == FED_REQUEST_UPDATE;
@@ -117,7 +117,7 @@ static sim_due turn_of(const sim_actor *actor) {
     return due;
 }
 
-/** Commit the batch, and let the clients whose requests were answered go on. */
+/** Commit the batch, and let the clients that have waited for the commit go on. */
 static fed_status flush(sim_world *world, fed_error *err) {
     if (world->host.batch) {
         pthread_mutex_unlock(&world->clients->mutex);
@@ -138,7 +138,7 @@ static fed_status flush(sim_world *world, fed_error *err) {
     return FED_OK;
 }
 
-/** Return whether this request, the first update of options->kill_round, kills the coordinator. */
+/** Return whether this request is the first update of options->kill_round. */
 static bool kills_coordinator(const sim_actor *actor) {
     const sim_options *o = actor->world->clients->options;
     fed_update update;

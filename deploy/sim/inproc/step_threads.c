@@ -10,8 +10,8 @@ bool sim_step_under_way(const sim_actor *actor) {
     return actor->kept.stage == SIM_READY || actor->kept.stage == SIM_RUNS;
 }
 
-/** Wake the run's own thread if an event is due that no thread handles, or if sim_steps_settle
- * waits. */
+/** Wake the run's own thread if an event is due that no thread handles, or if it waits until no
+ * client's code runs. */
 static void tell(sim_world *world) {
     const uint32_t next = sim_heap_top(&world->heap);
     const bool due = !sim_step_under_way(&world->actor[next]) ||

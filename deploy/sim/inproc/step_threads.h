@@ -15,12 +15,12 @@ typedef struct sim_thread {
     struct sim_thread *next_idle, *next;
 } sim_thread;
 
-/** Return whether the step runs, or waits for a worker, so its next event is not known yet. */
+/** Return whether the step runs, or is about to, so its next event is not known yet. */
 bool sim_step_under_way(const sim_actor *actor);
 /** Give free workers to clients that are ready, and let them run. The caller holds the mutex. */
 void sim_steps_start(sim_world *world);
-/** Send the client's request and wait for the answer. Called by the client's code, whose worker is
- * free meanwhile. FED_ECANCELED: the run stops. */
+/** Send the client's request and wait for the answer. Called by the client's code, whose worker may
+ * serve other clients meanwhile. FED_ECANCELED: the run stops. */
 fed_status sim_step_ask(sim_actor *actor) FED_CHECKED;
 /** Wait until every step that runs has sent a request or ended. The caller holds the mutex. */
 void sim_steps_settle(sim_world *world);

@@ -39,14 +39,14 @@
  *
  * The clients' mutex guards all members, except those of a client whose code runs.
  *
- * Files, each using those before it: heap, host, world (clocks), step_threads (threads and
- * workers), inproc_transport (requests and answers), parked (parked check-ins), schedule (the
+ * Files, each of which uses only files before it: heap, host, world (clocks), step_threads (threads
+ * and workers), inproc_transport (requests and answers), parked (parked check-ins), schedule (the
  * scheduler), saved_run (--resume), saved_crowd (clients that have enrolled in an earlier run),
  * inproc (from enrolment to the end).
  */
 
 typedef enum sim_stage {
-    SIM_IDLE,   /* the client's next step is due */
+    SIM_IDLE,   /* no step of the client is under way */
     SIM_PARKED, /* the client's check-in is parked */
     SIM_READY,  /* the client waits for the batch's commit and a worker */
     SIM_RUNS,   /* the client's code runs */
@@ -81,7 +81,7 @@ typedef struct sim_actor_kept {
     uint32_t nth;    /* events that the client has had at the time now_us */
     uint32_t chance; /* random number of this step, for sim_due */
     uint32_t steps;
-    uint32_t failures;         /* failed steps in a row */
+    uint32_t failures;         /* failures in a row */
     uint32_t library_failures; /* of a stopped run: the client library's count of failures */
     uint32_t sleeps;           /* the round that the client stays away from; 0: none */
     uint32_t kind;             /* fed_request: kind of the client's request */
@@ -102,11 +102,10 @@ typedef struct sim_actor {
     sim_link link;
     sim_speed speed;
     sim_attendance attendance;
-    bool measures; /* the evaluator measures while the run goes on, until release_us */
-    int64_t release_us;
+    bool measures;      /* the evaluator measures, and the run goes on meanwhile */
+    int64_t release_us; /* virtual time to which the evaluator's next request moves its clock */
     uint8_t fingerprint[FED_SHA256_SIZE];
 
-    /* The members below are of the step under way. */
     struct sim_thread *thread;
     char path[160]; /* the query follows the '\0' */
     char range[64], if_range[24];
@@ -143,7 +142,7 @@ typedef struct sim_world {
     uint32_t enrolled; /* clients enrolled so far, in the order of k */
     bool direct;       /* clients enrol: their requests don't go through the scheduler yet */
     bool stopping;
-    bool settles; /* sim_steps_settle waits until no client's code runs */
+    bool settles; /* no event is handled: the run waits until no client's code runs */
     int64_t shown_ms;
     uint32_t shown_round;
 

@@ -206,8 +206,8 @@ static bool meet(const line_end *a, const line_end *b) {
     return fabs(a->x - b->x) < LABEL_WIDTH && fabs(a->y - b->y) < LABEL_STEP;
 }
 
-/** Write names beside the ends of their lines. A first pass pushes names down until none overlap. A
- * second pass, from the bottom, pushes names up that lie below the plot. */
+/** Write names beside the ends of their lines. A first pass pushes names down that overlap others.
+ * A second pass, from the bottom, pushes names up until none lies below the plot. */
 static void draw_labels(drawing *d) {
     const size_t n = d->end_count;
     qsort(d->end, n, sizeof d->end[0], by_y);

@@ -6,12 +6,12 @@
 #include "deploy/sim/report/axis.h"
 #include "fed/bytes.h"
 
-enum { SIM_COLOURS = 7, SIM_DASHES = 3 }; /* style numbers of SIM_COLOURS and more are dashed */
+enum { SIM_COLOURS = 7, SIM_DASHES = 3 };
 
 typedef struct sim_series {
     const char *label; /* one or two words at the line's end; NULL: none */
     const char *title; /* shown while the mouse rests on the line; NULL: none */
-    size_t style;      /* number of a colour and dashes */
+    size_t style;      /* colour: style % SIM_COLOURS; dashes: style / SIM_COLOURS % SIM_DASHES */
     const double *x, *y;
     size_t count; /* points; a point that is NAN, or that an axis can't show, is left out */
 } sim_series;
@@ -21,7 +21,7 @@ typedef struct sim_chart {
     const char *against; /* name of x, used in the title */
     const char *x_name;  /* name of x, beside its axis */
     sim_unit x_unit, y_unit;
-    bool x_log, y_log; /* logarithmic, if all values are above 0 */
+    bool x_log, y_log; /* logarithmic; y only if all values are above 0 */
     const sim_series *series;
     size_t count;
 } sim_chart;
@@ -51,7 +51,7 @@ typedef struct sim_heat {
  * that one bad cell does not make all others alike. */
 void sim_heat_draw(const sim_heat *heat, fed_writer *w);
 
-/** Write text with the characters escaped that have a meaning in HTML. */
+/** Write text for HTML: escape <, >, & and ", and leave out most control characters. */
 void sim_write_escaped(fed_writer *w, const char *text);
 
 #endif

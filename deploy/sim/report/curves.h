@@ -24,7 +24,7 @@ typedef enum sim_measure {
 } sim_measure;
 
 typedef struct sim_measure_words {
-    const char *name; /* text beside an axis */
+    const char *name; /* text beside an axis, or in a title */
     const char *word; /* text in a title, or at a curve's end */
     sim_unit unit;
 } sim_measure_words;
@@ -45,7 +45,7 @@ fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
 fed_status sim_attendance_draw(const sim_log *log, fed_writer *w) FED_CHECKED;
 
 /** If exactly two keys besides seed, name and evaluate_every differ, write a table of colours: each
- * cell's mean accuracy. Otherwise, or if half of the cells would be empty, write nothing. */
+ * cell's mean accuracy. Otherwise, or if half of the cells or more have no run, write nothing. */
 fed_status sim_grid_draw(const sim_result *runs, size_t count, fed_writer *w) FED_CHECKED;
 
 #endif

@@ -139,7 +139,7 @@ static fed_status write_plot(const sim_result *runs, size_t count, const plot *p
     return FED_OK;
 }
 
-/** Return whether virtual time passed in any run. It does not pass without links and speeds. */
+/** Return whether virtual time passed in any run. */
 static bool has_time(const sim_result *runs, size_t count) {
     bool some = false;
     for (size_t k = 0; k < count; k++) {

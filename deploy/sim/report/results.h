@@ -17,7 +17,7 @@
  *   report.html    the page of report.h
  *
  * Each file is replaced atomically. summary.json is written last of the figures, so a directory
- * without it is of a run that was killed.
+ * without it has no complete results.
  */
 
 enum { SIM_PATH = 4096 };
@@ -38,7 +38,8 @@ typedef struct sim_totals {
     size_t present, identical;
     double virtual_s;          /* when the last round was committed */
     double up_bits, down_bits; /* bits per value: of the counted updates, of the deltas */
-    /* Ratios: the bytes of float32 gradients at every step to the bytes up, and to all bytes. */
+    /* Ratios: the bytes of float32 gradients at every step to the bytes up, and twice those bytes
+     * to the bytes up and down. */
     double compression, compression_both;
     double compression_round; /* ratio: the bytes of float32 updates to the bytes up */
 } sim_totals;
@@ -51,7 +52,7 @@ fed_status sim_result_begin(const char *directory, const sim_scenario *scenario,
 /** Write the files of a log, which may be of a run that was stopped. */
 fed_status sim_result_write(const char *directory, const sim_log *log, fed_error *err) FED_CHECKED;
 /** Read a directory into a result that is all 0. Call sim_result_free even after an error.
- * FED_ENOTFOUND: the directory has no results. FED_EFORMAT: *err names the wrong file and line. */
+ * FED_ENOTFOUND: the directory has no results. FED_EFORMAT: *err names the wrong file. */
 fed_status sim_result_read(const char *directory, sim_result *result, fed_error *err) FED_CHECKED;
 void sim_result_free(sim_result *result);
 

@@ -10,8 +10,8 @@
 #include "fed/error.h"
 
 /*
- * Bytes are HTTP requests and answers with their heads, after enrolment; TLS adds its own. A
- * client's bytes are charged to the round that it took part in, or waited for.
+ * Bytes are HTTP requests and answers with their heads, after enrolment; TLS adds its own. When a
+ * client's step ends, its bytes are charged to its update's round, or else to the newest round.
  */
 
 #pragma GCC diagnostic push
@@ -24,8 +24,8 @@ typedef struct sim_round {
     double wall_s;    /* real time from the first check-in to the commit */
     uint32_t round;   /* from 1; also the version of the model that the round made */
     uint32_t counted;
-    uint32_t refused;  /* updates that came too late, and stay in their clients' residuals */
-    uint32_t broken;   /* uploads that broke and were sent again */
+    uint32_t refused;  /* updates that were not counted, and stay in their clients' residuals */
+    uint32_t broken;   /* uploads that broke */
     uint64_t up_bytes; /* bytes that all clients sent */
     uint64_t down_bytes;
     uint64_t update_bytes; /* envelopes of the counted updates alone */
@@ -33,7 +33,7 @@ typedef struct sim_round {
     double train_loss;     /* mean over the counted updates */
     double test_loss;      /* NAN: this model was not measured */
     /* Fraction of samples classified correctly, or of a text's next symbols predicted correctly.
-     * NAN: this model was not measured. */
+     * NAN: this model was not measured, or has only a loss. */
     double accuracy;
 } sim_round;
 
@@ -60,7 +60,7 @@ typedef struct sim_log {
     uint32_t kills;
     bool finished; /* false: stopped before the task's last round; --resume goes on */
     double wall_s, train_cpu_s, evaluate_cpu_s,
-        total_cpu_s; /* in a resumed run, counted from its first start */
+        total_cpu_s; /* in a resumed run, with those of its earlier processes */
 } sim_log;
 
 size_t sim_log_row(size_t clients);

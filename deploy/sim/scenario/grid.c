@@ -90,8 +90,8 @@ static fed_status read_axis(const sim_scenario *s, sim_key_id id, axis *a, fed_e
     return FED_OK;
 }
 
-/** Append "KEY=VALUE" to a cell's name, which names a directory. Slashes and blanks become '_'.
- * Returns false if the name is too long. */
+/** Append "KEY=VALUE" to a cell's name, which names a directory. Slashes, blanks and other
+ * characters unfit for that become '_'. Returns false if the name is too long. */
 static bool add_to_name(char *name, size_t cap, const char *key, const char *value) {
     const size_t len = strlen(name);
     const int added = snprintf(name + len, cap - len, "%s%s=%s", len > 0 ? "," : "", key, value);

@@ -39,7 +39,7 @@ typedef struct sim_key {
 
 extern const sim_key sim_keys[SIM_KEYS];
 
-/** Find a key by its name. FED_ENOTFOUND: *err names the most similar key. */
+/** Find a key by its name. FED_ENOTFOUND: *err names a similar key, if there is one. */
 fed_status sim_key_find(const char *name, size_t len, sim_key_id *id, fed_error *err) FED_CHECKED;
 /** Return whether the key goes into the task that the coordinator gets. */
 bool sim_key_of_task(sim_key_id id);

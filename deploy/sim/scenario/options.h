@@ -38,8 +38,8 @@ typedef struct sim_options {
     double offline;          /* fraction of the clients that are away in a round */
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
     double hostile;      /* fraction of the clients that add noise to what they learnt */
-    uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
-    uint64_t seed;       /* seed of the split, who is away, what breaks, speeds and links */
+    uint32_t kill_round; /* kill the coordinator in this round and start it again; 0: never */
+    uint64_t seed;       /* seed of the simulation's random numbers */
     /* Only for SIM_INPROC; NULL or "": the default of each. */
     const char *line;                  /* spec of the clients' links: network.h */
     const char *speed;                 /* spec of how fast clients train: speed.h */
@@ -58,7 +58,7 @@ void sim_options_write(const sim_options *options, fed_writer *w);
 /** Return the name of the trainer's backend for options->device; NULL: the processor. */
 const char *sim_options_backend(const sim_options *options);
 
-/** Check the options before the run begins. Errors: FED_EINVAL, FED_EIO, FED_EFORMAT. */
+/** Check the options before the run begins. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;
 
 /** Write the path of a file or folder in options->state, which is not NULL. */

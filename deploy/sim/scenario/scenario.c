@@ -47,7 +47,7 @@ static void cut_comment(char *line) {
     }
 }
 
-/** Read one line `key = value`, and change it. once: a key may be given only once. */
+/** Read one line `key = value`; this changes `line`. once: a key may be given only once. */
 static fed_status take_line(sim_scenario *s, char *line, const char *origin, bool once,
                             fed_error *err) {
     char *equals = strchr(line, '=');

@@ -20,7 +20,7 @@ typedef struct sim_scenario {
     char *file;             /* the file's path; NULL: only the command line gave keys */
 } sim_scenario;
 
-/** Read a file into a scenario that is all 0. FED_EINVAL: *err begins with "FILE:LINE:". */
+/** Read a file into a scenario that is all 0. FED_EINVAL: *err begins with the file's path. */
 fed_status sim_scenario_read(const char *path, sim_scenario *s, fed_error *err) FED_CHECKED;
 /** Read a text as sim_scenario_read reads a file. An error says `name` where it would say the
  * file's path. */

@@ -38,8 +38,8 @@ sim_block *sim_block_of(void *data) {
     return (sim_block *)data - 1;
 }
 
-/** Map plain memory over the file's first bytes, with large pages if possible. If the system
- * refuses, they stay mapped to the file. */
+/** Map plain memory over the first bytes after the file's first page, with large pages if possible.
+ * If the system refuses, they stay mapped to the file. */
 static void overlay(sim_blocks *blocks, size_t memory) {
     memory -= memory % SIM_BLOCKS_PAGE;
     memory = memory < blocks->limit ? memory : blocks->limit;
@@ -85,7 +85,7 @@ void sim_blocks_close(sim_blocks *blocks) {
 }
 
 /** Allocate the file's bytes up to `end` on the disk. Otherwise a full disk would kill the process
- * with a signal at a write to the mapping. Takes a MiB more at a time, as each call is slow. */
+ * with a signal at a write to the mapping. Rounds up to the next MiB, as each call is slow. */
 static bool allocate(sim_blocks *blocks, uint64_t end) {
     enum { STEP = 1 << 20 };
     int failed = 0;

@@ -12,19 +12,19 @@
 /*
  * The file is mapped once, for all the room that it may ever take, so a block never moves. The
  * first page belongs to the caller; blocks follow it. The bytes after the first page, up to offset
- * `memory`, are plain memory until they are saved. Plain memory is faster, because the system does
- * not write its pages to the disk.
+ * `memory`, are plain memory: only sim_blocks_save writes them into the file. Plain memory is
+ * faster, because the system does not write its pages to the disk.
  *
- * A block's size is rounded up to one of eight sizes between a power of two and the next. So a
- * block that was given back fits the next request of about its size. The last block given back is
- * taken first, while it is still in a processor's cache.
+ * A block's size is rounded up to one of at most four sizes for each power of two. So a block that
+ * was given back fits later requests of about its size. The last block given back is taken first,
+ * as it may still be in a processor's cache.
  */
 
 enum { SIM_BLOCKS_PAGE = 4096, SIM_BLOCKS_CLASSES = 8 * 40, SIM_BLOCK_KEY = 24 };
 
 /** A block, named by its offset in the file; offset 0 is no block. In a free block, `next` is the
- * next free block of the same size. In a block in use, the caller uses next, holders and key as it
- * likes. */
+ * next free block of the same size. In a block in use, the caller sets next and key as it likes,
+ * and holders to any number but 0. */
 typedef struct sim_block {
     uint64_t digest; /* digest of the members below, set by sim_blocks_save */
     uint64_t size;   /* rounded size of the block, with these members */
@@ -51,7 +51,7 @@ typedef struct sim_blocks {
 fed_status sim_blocks_open(sim_blocks *blocks, int fd, size_t memory, fed_error *err) FED_CHECKED;
 void sim_blocks_close(sim_blocks *blocks);
 
-/** Take a block for len bytes, of arbitrary content, with one holder. NULL: no room on the disk. */
+/** Take a block for len bytes, of arbitrary content, with one holder. NULL: no room. */
 sim_block *sim_blocks_take(sim_blocks *blocks, size_t len);
 void sim_blocks_give_back(sim_blocks *blocks, sim_block *block);
 

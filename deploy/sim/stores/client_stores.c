@@ -27,7 +27,7 @@ enum { FORMAT = 2 };
 
 static const char magic[8] = "FEDflash";
 
-/** The head, in the first page. It is all 0 while a run uses the file. */
+/** The head, in the first page. It is all 0 while the file does not have all values. */
 typedef struct head {
     char magic[8];
     uint32_t format, clients;
@@ -192,8 +192,7 @@ static void model_leave(sim_stores *stores, sim_block *model) {
 }
 
 /** Return the stored model of a record, with a holder for it. If the same model is stored already,
- * give the record's block back. A different model with the same head, and so with a wrong digest,
- * is stored apart. */
+ * give the record's block back. A different record with the same head is stored apart. */
 static sim_block *model_of(sim_stores *stores, sim_block *own) {
     pthread_mutex_lock(&stores->mutex);
     sim_block *there = model_hold(

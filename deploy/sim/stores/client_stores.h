@@ -19,7 +19,7 @@
  * Nothing is synced to the disk before sim_stores_sync. So a run that is killed loses its clients,
  * and has to begin again.
  *
- * Different clients' stores may be used by different threads at once, a client's store by one.
+ * Different clients' stores may be used by different threads at once, a client's store only by one.
  */
 typedef struct sim_stores sim_stores;
 
@@ -29,9 +29,10 @@ typedef struct sim_stores sim_stores;
  *    path    NULL: an unlinked temporary file, in TMPDIR or /tmp
  *    resume  true: go on with the file at `path`, as sim_stores_sync has left it; false: make a new
  *            file, and overwrite an old one
- * Errors: FED_EIO, FED_ENOMEM; FED_EBUSY another process uses the file. When resuming, also:
- * FED_ENOTFOUND there is no file; FED_EFORMAT the file is not of stores, or damaged, or of a run
- * that was killed; FED_EVERSION it is of another release; FED_EINVAL of another number of clients.
+ * Errors: FED_EIO, FED_ENOMEM, FED_ENOSPC; FED_EBUSY another process uses the file. When resuming,
+ * also: FED_ENOTFOUND there is no file; FED_EFORMAT the file is not of stores, or damaged, or of a
+ * run that was killed; FED_EVERSION it is of another release; FED_EINVAL of another number of
+ * clients.
  */
 fed_status sim_stores_open(const char *path, uint32_t clients, bool resume, size_t memory,
                            sim_stores **stores, fed_error *err) FED_CHECKED;

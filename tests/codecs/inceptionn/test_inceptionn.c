@@ -133,7 +133,7 @@ FED_TEST(the_sixteen_bit_class_begins_half_way_rounded_up) {
     }
 }
 
-/* Check that a message of the right length is refused, and that y stays unchanged. */
+/* Check that a message is refused, and that the first value stays unchanged. */
 static void assert_refused(const char *message, size_t len, size_t n) {
     float y[4] = {42.0f};
     assert_fed_status(fedcodec_decode(fedcodec_by_id(13), (const uint8_t *)message, len, y, n),
@@ -157,7 +157,7 @@ FED_TEST(values_that_no_one_e_explains_are_refused) {
     assert_refused("\x06\x00\x40\x40", 4, 2); /* 1/2 in 16 bits, and 1/2 in 8 bits */
     assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x05\x40\x40", 3, y, 2));
     assert_true(y[0] == 0.5f && y[1] == 0.5f);
-    /* 2^-7 in 16 bits needs e >= 14, 2^-8 in 8 bits needs e >= 8 */
+    /* 2^-7 in 16 bits needs e >= 14, -0 in 8 bits needs e >= 8 */
     assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x06\x00\x01\x80", 4, y, 2));
 }
 

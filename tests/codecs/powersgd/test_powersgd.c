@@ -93,7 +93,7 @@ FED_TEST(steps_of_iteration_come_nearer_to_the_best) {
         four += error_of("rank=2,power=4", x) / 20.0;
     }
     assert_true(one > 1.1 * two && two >= four);
-    assert_true(four > 0.2 && four < 0.3); /* singular values are near 1, 1/2, 1/4, ... */
+    assert_true(four > 0.2 && four < 0.3); /* singular values about halve each time */
 }
 
 /* P^T P is the identity, and Q is M^T P. So the residual is orthogonal to each column of P. */

@@ -243,7 +243,7 @@ FED_TEST_WITH(compare_takes_any_list_of_specs, fed_program *f) {
 FED_TEST_WITH(compare_takes_an_update_or_one_tensor, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "compare m.safetensors --since m.safetensors --codecs 3lc", 0,
-                "3lc:s=1           14 "); /* all values are 0: only heads are sent */
+                "3lc:s=1           14 "); /* all values are 0 */
     assert_runs(f, "compare m.safetensors --tensor b --codecs float32", 0,
                 "tensors: 1, values: 30, ");
     assert_runs(f, "compare m.safetensors --tensor c --codecs float32", 1,

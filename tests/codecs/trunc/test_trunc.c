@@ -20,7 +20,7 @@ FED_TEST(bits_are_packed_without_gaps) {
     assert_codec_message("trunc:b=22", x, y, 2, "\x16\x3f\xb0\x00", 4);
 }
 
-/* The exponent's lowest bit is cut, so only every other power of two is left. */
+/* With b = 24 the exponent's lowest bit is cut, so only every other power of two is left. */
 FED_TEST(from_24_on_the_exponent_is_cut) {
     const float x[3] = {1.0f, -2.0f, 7.9f}, y[3] = {0.5f, -2.0f, 2.0f};
     assert_codec_message("trunc:b=24", x, y, 3, "\x18\x3f\xc0\x40", 4);

@@ -171,7 +171,7 @@ FED_TEST(test_32_blocks_are_the_most_and_may_lie_in_each_other) {
     size_t len = strlen(text);
     snprintf(use, sizeof use, "input 9 | b31 | dense 2");
     strcat(text, use);
-    /* The name of the innermost tensor would have more than 63 characters. */
+    /* With its prefix, the name of an inner block would have more than 63 characters. */
     arch_case_refused(text, "expected a shorter name");
     text[len] = '\0';
     strcat(text, "let c = relu; input 9 | c | dense 2");

@@ -290,7 +290,7 @@ static const struct {
     fed_status (*read)(fed_reader *r, any_message *m);
 } messages[] = {
     {"task", task_bytes, sizeof task_bytes - 1, write_task, read_task},
-    /* The closing NUL of each literal is the message's last byte. */
+    /* Without a "- 1", the closing NUL of the literal is the message's last byte. */
     {"checkin", checkin_bytes, sizeof checkin_bytes, write_checkin, read_checkin},
     {"checkin 2", checkin_2_bytes, sizeof checkin_2_bytes, write_checkin_2, read_checkin},
     {"checkin slots", checkin_slots_bytes, sizeof checkin_slots_bytes - 1, write_checkin_slots,

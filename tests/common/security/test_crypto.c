@@ -15,7 +15,7 @@ static int have_openssl(void) {
     return system("openssl version >/dev/null 2>&1") == 0;
 }
 
-/* Run a shell command in fed_test_dir and return its exit status. Its output goes to out.txt. */
+/* Run a shell command in fed_test_dir. Returns 0 if it succeeds. Its output goes to out.txt. */
 static int shell(const char *command) {
     char line[2000];
     snprintf(line, sizeof line, "cd '%s' && { %s; } >out.txt 2>&1", fed_test_dir, command);

@@ -32,7 +32,7 @@ FED_TEST(each_part_is_done_once) {
     }
 }
 
-/* Part 0 waits some seconds for part 1 to begin, which takes two threads. */
+/* Part 0 waits until part 1 has begun, or for about 10 seconds. */
 static void meet(void *job, size_t k) {
     atomic_int *begun = job;
     atomic_fetch_add(begun, 1);

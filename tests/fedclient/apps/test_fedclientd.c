@@ -217,8 +217,8 @@ FED_TEST_WITH(an_evaluator_measures_a_model, clientd_world *w) {
     clientd_end(pid, SIGINT);
 }
 
-/* The number to predict is the first column. The second one is a million times as large, so
- * training would fail without scaling it. */
+/* The number to predict is the first column. The second one is above a million, so training would
+ * fail without scaling it. */
 static void write_lopsided_table(const clientd_world *w) {
     char text[200 * 32];
     size_t len = 0;
@@ -302,7 +302,6 @@ FED_TEST_WITH(a_model_of_too_few_classes_is_declined, clientd_world *w) {
              "labels up to 9, the model knows 3 classes");
 }
 
-/* Whether a device declines after several such failures is tested in steps/test_decline.c. */
 FED_TEST_WITH(a_training_that_diverges_is_tried_again, clientd_world *w) {
     clientd_queue(w, "{ \"model\": \"input 784 | dense 9 | dense 9 | dense 10\",\n"
                      "  \"learning_rate\": 1e25, \"rounds\": 3, \"cohort\": 1 }");
@@ -401,7 +400,7 @@ FED_TEST_WITH(a_token_and_a_ca_may_come_from_files_that_windows_saved, clientd_w
     clientd_run(w, args, 0, "finished");
 }
 
-/** Use up almost all requests that this address may make, so that fedclientd is refused. */
+/** The test's own requests use up this address's budget, so fedclientd is refused at first. */
 FED_TEST_WITH(a_coordinator_without_time_is_asked_again, clientd_world *w) {
     fed_pem ca;
     fed_coordinator_stop(&w->coordinator);

@@ -217,7 +217,7 @@ static void lose_a_rank(const char *const *more) {
     assert_int_equal(system(command), 0);
 }
 
-/* Start the program with its output in `output`. It ends after a minute at the latest. */
+/* Start the program with its output in `output`. */
 static pid_t start(const char *args, const char *output) {
     char command[1200];
     snprintf(command, sizeof command, "cd %s && exec " FED_BIN_DIR "/fedworker %s > %s 2>&1",
@@ -233,7 +233,7 @@ static pid_t start(const char *args, const char *output) {
     return program;
 }
 
-enum { OUTPUT = 1 << 16 }; /* the longest output of a program in bytes, with its end */
+enum { OUTPUT = 1 << 16 };
 
 static void read_output(const char *output, char text[OUTPUT]) {
     char path[300];
@@ -283,8 +283,8 @@ static unsigned stopped_after(const char *output) {
     return (unsigned)strtoul(at + sizeof words - 1, NULL, 10);
 }
 
-/* Stop a worker group by a signal. What goes on from its checkpoint ends with the bits of a run
- * that was never stopped. */
+/* Stop a worker group by a signal. The run that goes on from its checkpoint must end with the bits
+ * of a run that was never stopped. */
 static void stop_and_go_on(const char *options, int number) {
     char args[600], a[32];
     snprintf(args, sizeof args, TRAIN "--steps 10000000 --every 100 --checkpoint gang %s", options);
@@ -315,7 +315,6 @@ FED_TEST(a_signal_ends_a_worker_group_with_a_checkpoint) {
     stop_and_go_on("--workers 3 --sync local:n=4 --codec int8", SIGTERM);
 }
 
-/* All machines of a worker group end at the next pause, whichever got the signal. */
 FED_TEST(a_signal_on_one_machine_ends_the_others) {
     static const char options[] = TRAIN "--steps 10000000 --every 100 --checkpoint gang --workers "
                                         "2 --link tcp --secret-file secret";
@@ -369,7 +368,7 @@ static const char *const refused[][2] = {
     {"--checkpoint gang", "checkpoint"},
     {"--trace trace.json", "trace"}};
 
-/* A folder with the same samples, two of them in the other order. */
+/* Make a folder with the same samples, the first two of them swapped. */
 static void write_other_order(void) {
     char command[400], path[400], sample[2 * 784];
     snprintf(command, sizeof command, "cd %s && mkdir other && cp *ubyte other", worker.directory);

@@ -44,7 +44,7 @@ FED_TEST(each_kind_without_a_device_says_what_is_missing) {
     assert_int_equal(k, 2); /* opencl and cuda, even in a build without OpenCL */
 }
 
-/* OpenCL finds drivers in the folder that OCL_ICD_VENDORS names, which is empty here. */
+/* OpenCL looks for drivers in the folder that OCL_ICD_VENDORS names. This folder has none. */
 FED_TEST(a_machine_without_drivers) {
     assert_int_equal(setenv("OCL_ICD_VENDORS", worker.directory, 1), 0);
     assert_runs(&worker, "devices", 0, "");

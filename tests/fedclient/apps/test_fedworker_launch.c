@@ -20,7 +20,7 @@ static void on_over(void *user, const char *why) {
     _exit(1); /* an MPI rank ends like this, as its main thread may hang */
 }
 
-/* What rank VICTIM does in the middle of the first try. Returns false if the rank goes on. */
+/* What rank VICTIM does during the first try. Returns false if the rank goes on. */
 static bool misfortune(const char *how) {
     if (strcmp(how, "kill") == 0) {
         raise(SIGKILL);
@@ -59,7 +59,7 @@ static int rank_main(uint32_t rank, const char *how) {
     return 0;
 }
 
-/* Start the ranks and wait for them. Ignores SIGTERM, as mpirun does when a connection is lost. */
+/* Start the ranks and wait for them, ignoring SIGTERM. */
 static int job_main(uint32_t ranks, const char *how, const char *last) {
     if (ranks < RANKS && strcmp(last, "--resume") != 0) {
         return 9;

@@ -68,8 +68,7 @@ static void assert_answers(const char *line, const char *const *words) {
     fed_writer_free(&out);
 }
 
-/* Check that the output has a time from `least` ms to a tenth more. Besides the given times, the
- * time to add two workers' values is measured. It is only about a thousandth of the whole. */
+/* Check that the output has a time from `least` ms to a tenth more. */
 static void assert_holds_time(const fed_writer *out, double least) {
     for (const char *at = (const char *)out->data; (at = strchr(at, ' ')) != NULL; at++) {
         const double ms = strtod(at, NULL);

@@ -18,7 +18,7 @@ enum { TENSORS = sizeof tensors / sizeof tensors[0], SIZE = 300 + 1000 + 20 + 40
 typedef struct group {
     uint32_t size;
     const char *collective, *codec, *pull;
-    bool preset; /* the options give the size of a bucket */
+    bool preset; /* the options leave the size of a bucket to the library */
     uint64_t messages;
     uint32_t plain_every; /* interval of uncompressed steps; 0: none */
     uint32_t late;        /* number of backup workers */

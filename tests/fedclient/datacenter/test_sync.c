@@ -42,7 +42,6 @@ FED_TEST(cdsgd_warms_up_and_corrects_each_k_th_step) {
     check("cdsgd:n=2,k=0", "ffCCCC");
 }
 
-/* The last step of the warm-up updates the local weights (line 6 of CD-SGD's Algorithm 1). */
 FED_TEST(a_delayed_rule_waits_for_the_sum_before) {
     static const uint32_t wanted[] = {0, 0, 1, 1, 1};
     for (uint32_t t = 0; t < 5; t++) {

@@ -17,7 +17,7 @@ enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120 };
 #define TASK(codec, keys)                                                                          \
     "{\"model\": \"input 8 | dense 3\", \"codec_up\": \"" codec "\", \"codec_down\": \"float32\"," \
     " \"small_tensor\": 0, \"cohort\": 1, \"deadline_s\": 60, " keys "}"
-/* The codec sends four of ten values exactly. */
+/* The codec sends 40 % of the values, and these exactly. */
 #define SPARSE TASK("topk:p=0.4", "\"rounds\": 3")
 
 /** The device's store: a flash chip, memory that lends its values, or memory whose values are

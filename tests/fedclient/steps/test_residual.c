@@ -247,8 +247,7 @@ FED_TEST(a_statistic_that_was_not_counted_is_not_owed) {
     fed_device_close(&m.device);
 }
 
-/** Gradients with few bits, so that sums over rounds are exact, of different magnitudes, so that
- * the largest are unique. */
+/** Gradients with few bits, so that sums over rounds are exact. */
 static void gradient(uint32_t round, float *g) {
     fed_rng rng;
     fed_rng_init(&rng, 7, round, 0);

@@ -3,7 +3,7 @@
 #include "fed_cases.h"
 #include "fed_device.h"
 
-/** Return how many pieces a task takes whose updates are some hundred bytes of float32. */
+/** Return how many pieces a device sends in a task whose updates are larger than a piece. */
 static uint64_t pieces_of_a_task(uint32_t whole_bytes) {
     fed_device device;
     fed_device_open(&device, "float32", 3);
@@ -74,7 +74,7 @@ FED_TEST(a_coordinator_that_has_all_and_wants_more_makes_no_sense) {
     fed_device_close(&device);
 }
 
-/* Power fails between training and encoding; then the task has a larger model. */
+/* Power fails before the message is stored. Then the task has a larger model. */
 FED_TEST(a_task_whose_model_changed_its_size_is_refused) {
     fed_device device;
     fed_device_open(&device, "float32", 3);

@@ -13,7 +13,7 @@ static int64_t read_clock(void *user) {
 
 enum { STEPS = 20, STEP_MS = 1000 };
 
-/** A program that trains one second for each step, and asks after each whether to go on. */
+/** A program that trains one second for each step, and asks before each whether to go on. */
 typedef struct program {
     fed_device device; /* first, because teardown closes it */
     int64_t charges_until_ms, runs_until_ms;

@@ -74,8 +74,7 @@ FED_TEST(test_pairs_are_of_the_nearest_values) {
     }
 }
 
-/* Results after two training passes; only the first one's running statistics may influence the
- * second. */
+/* The results of the second of two training passes. */
 typedef struct answers {
     float *score, *grad;
 } answers;

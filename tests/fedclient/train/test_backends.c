@@ -40,8 +40,8 @@ static void backward(const net_engine *e, trace *t, size_t k) {
     net_engine_backward(e, &pass, t->net->score_grad, t->grad[k]);
 }
 
-/* Run two training passes, because the first may influence the second. After each comes a pass
- * without training. */
+/* Run several passes, with and without training, because earlier passes may influence later
+ * ones. */
 static void trace_make(trace *t, const net_case *net, const net_engine *e, size_t batch) {
     size_t n = net->arch.layout.size;
     *t = (trace){.net = net, .engine = e->name, .batch = batch, .params = net_case_floats(n)};

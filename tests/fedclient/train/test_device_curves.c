@@ -74,7 +74,7 @@ static const char narrow[] =
     "input 3x32x32 init he | conv1: conv 4 3 pad 1 nobias | bn1: bn | relu "
     "| layer1: 1 basic(4) | layer2.0: down(8) | layer3.0: down(16) | avgpool | linear: dense 4";
 
-/* Four classes; each has a bright quarter of the picture and a colour of its own. */
+/* Four classes: in each, another quarter of the picture is bright, in one colour. */
 FED_TEST(a_narrow_resnet_learns_pictures_as_the_reference_does) {
     enum { SAMPLES = 64, SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES = 4 };
     uint8_t *pixel = malloc((size_t)SAMPLES * PIXELS), label[SAMPLES];

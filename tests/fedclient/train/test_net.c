@@ -113,7 +113,6 @@ static void gradient_behind(const net_case *c, const net_engine *e, size_t befor
     free(score);
 }
 
-/* Earlier batches change a gradient only through an LSTM's memory, and earlier gradients never. */
 static void check_gradients(const net_case *c, const net_engine *e) {
     float *once = net_case_floats(c->arch.trained), *again = net_case_floats(c->arch.trained);
     gradient_behind(c, e, 2, false, once);
@@ -274,7 +273,7 @@ FED_TEST(test_a_weight_that_is_not_a_number_is_named) {
     net_case_free(&c);
 }
 
-/* Only the last sample overflows, and only after the second layer. */
+/* Only the last sample overflows, in the second layer. */
 FED_TEST(test_the_layer_that_overflows_is_named) {
     net_case c;
     fedtrain_net *net;

@@ -222,7 +222,7 @@ FED_TEST(test_one_shard_is_a_piece_of_the_partition) {
     fedtrain_partition_free(&all);
 }
 
-/* Each device splits the same data for itself, so these results are the same for ever. */
+/* Each device splits the same data for itself, so these results must never change. */
 FED_TEST(test_known_answers) {
     const struct {
         fedtrain_split split;

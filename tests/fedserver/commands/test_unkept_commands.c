@@ -9,8 +9,8 @@
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 
-/* A coordinator that is not being served. It has a device, a token, a login link and three tasks,
- * the last of them paused. */
+/* A coordinator that is not being served. It has a device, an unused token, a bearer token of the
+ * page, and three tasks, the last of them paused. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];
@@ -60,7 +60,7 @@ static void look(world *w, char *text, size_t cap) {
     }
 }
 
-/* Let every change of a row fail, but only when its transaction commits. */
+/* Let changes of rows fail, but only when their transaction commits. */
 static void let_commits_fail(void) {
     fed_postgres_sql(
         fed_postgres_shared(),

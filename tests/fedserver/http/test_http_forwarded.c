@@ -63,7 +63,7 @@ FED_TEST_WITH(a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them, h
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/enrol", 0));
     assert_fed_says(l->err, "a request that its own front must answer");
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/devices", 0));
-    x = ask(l, FEDSERVER_DEVICES, "/v1/devices", 0); /* accepted here; the route refuses it later */
+    x = ask(l, FEDSERVER_DEVICES, "/v1/devices", 0); /* the devices' port has this route, too */
     assert_non_null(x);
     leave(x);
 }

@@ -180,7 +180,6 @@ static void ask_with_arguments(world *w, const fed_identity *who, uint16_t port,
     fed_curl_close(curl);
 }
 
-/* So many arguments do not fit into libmicrohttpd's memory for a connection. */
 static void test_a_query_with_too_many_arguments_gets_its_431(void **state) {
     world *w = *state;
     static const unsigned counts[] = {65, 71, 120, 300, 1000};

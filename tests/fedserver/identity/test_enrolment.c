@@ -330,7 +330,7 @@ static void a_renewal_is_signed_with_the_devices_key(void **state) {
     assert_spoilt(certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text)));
 }
 
-/* Up to schema 3 the database did not have a device's public key, only its certificate. */
+/* Databases of early schemas name a device by its certificate, not by its key. */
 static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     coordinator *c = *state;
     fed_error err = {0};

@@ -45,7 +45,7 @@ static void a_name_from_outside_is_cut_between_characters_and_cleaned(void **sta
     memset(name, 'x', sizeof name);
     strcpy(name, "a\tb\xff");
     name[4] = 'y';
-    memcpy(name + 62, "ä and so on", 13); /* byte 64 would split a character */
+    memcpy(name + 62, "ä and so on", 13); /* a cut at the limit would split the first character */
     c->device_name = name;
     const test_device d = coordinator_enrol(c);
     const char *got = row_of(c, &d)->name;
@@ -134,7 +134,7 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     char odd[120];
     memset(odd, 'x', sizeof odd);
     memcpy(odd, "cuda:0 \"H\x1b", 10);
-    memcpy(odd + 78, "\xc3\xa4", 3); /* byte 80 would split a character */
+    memcpy(odd + 78, "\xc3\xa4", 3); /* a cut at the limit would split this character */
     c->computes_on = odd;
     (void)device_ask_work(c, &d);
     const char *got = row_of(c, &d)->computes_on;

@@ -281,7 +281,7 @@ static void a_change_that_upstream_refused_is_not_trained_again(void **state) {
     w->offer.owes = true;
     assign(w, 0, 100);
     assert_true(turn(w));
-    assert_values(w->values, 0, 0); /* the client's residual has the change already */
+    assert_values(w->values, 0, 0); /* the edge's own client still owes the change */
     assert_int_equal(w->change.samples, 40);
     assert_int_equal(work_of(w, 2).action, FED_ACTION_WAIT);
 }

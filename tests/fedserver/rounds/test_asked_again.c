@@ -1,4 +1,4 @@
-/* What ends a decline: the device's next start. Until then a day must pass. */
+/* What ends a decline: the device's next start. Without one, the decline lasts a day. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 #include "fed_cases.h"

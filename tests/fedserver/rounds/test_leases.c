@@ -40,7 +40,7 @@ static fedserver_device *row_of(const coordinator *c, const test_device *d) {
     return coordinator_device(c, d);
 }
 
-/* Check in with a long poll. Returns 0 for TRAIN, otherwise how long the answer is held back. */
+/* Check in with a long poll. Returns how long the answer is held back; 0: it is not. */
 static int64_t held_ms(coordinator *c, const test_device *d) {
     fed_error err = {0};
     uint8_t body[64];

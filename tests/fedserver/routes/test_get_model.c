@@ -119,7 +119,7 @@ static bool delta_is_packed(const answer *of) {
     return fedcodec_envelope_plain_len(part.envelope, len) > len;
 }
 
-/* The task's file names no codecs, so devices of the first release, which read no stages, can
+/* The task's file names no codec_down, so devices of the first release, which read no stages, can
  * take part in it. */
 static void only_who_says_that_it_reads_stages_gets_them(void **state) {
     enum { VALUES = 20 * 101 };

@@ -14,7 +14,7 @@
 
 enum { DEEPEST = 32 };
 
-/** Skip a tag's attributes. Returns NULL if a value has no quotes, or has a '<'. */
+/** Skip a tag's attributes. Returns NULL if one is malformed. */
 static const char *skip_attributes(const char *at) {
     while (isspace((unsigned char)*at)) {
         at += strspn(at, " \n");
@@ -92,8 +92,8 @@ static void make_up_run(sim_result *run, const char *codec, size_t clients, size
     sim_version_text(run->version, sizeof run->version);
 }
 
-/** Write the page of these runs, and return its text. FED_REPORT_DIR: folder in which the page
- * stays. */
+/** Write the page of these runs, and return its text. If FED_REPORT_DIR is set, the page stays in
+ * that folder. */
 static char *page_of(const sim_result *runs, size_t count, const char *name) {
     char directory[256], path[700];
     fed_error err = {0};

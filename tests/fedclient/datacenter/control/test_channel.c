@@ -136,7 +136,7 @@ FED_TEST(a_member_refuses_a_detector_without_the_secret) {
     assert_int_equal(hello, 8 + FEDDC_KEY);
     assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
     assert_int_equal(recv(l.to_member, copy, sizeof copy, 0), 2 * FEDDC_KEY);
-    /* Without the secret, an attacker can only send the member's own proof back to it. */
+    /* An attacker without the secret sends the member's own proof back to it. */
     assert_int_equal(send(l.to_member, copy + FEDDC_KEY, FEDDC_KEY, 0), FEDDC_KEY);
     assert_fed_status(feddc_channel_pump(&l.member, &err), FED_EAUTH);
     assert_false(l.member.proven);

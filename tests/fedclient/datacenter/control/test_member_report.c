@@ -12,7 +12,8 @@ FED_TEST(wait_is_part_of_the_step_but_no_compute_time) {
         feddc_report_at(&report, FEDDC_FORWARD, step, now);
         feddc_report_at(&report, FEDDC_BACKWARD, step, now + 1000);
         feddc_report_at(&report, FEDDC_WAITING, step, now + 3000);
-        feddc_report_at(&report, FEDDC_BACKWARD, step, now + 8000); /* a wait within the step */
+        feddc_report_at(&report, FEDDC_BACKWARD, step,
+                        now + 8000); /* the wait is over, the step is not */
         feddc_report_at(&report, FEDDC_UPDATING, step, now + 9000);
         now += 10000;
         if (step % 10 == 9) { /* an evaluation, which belongs to no step */
@@ -39,7 +40,7 @@ FED_TEST(nothing_is_known_before_a_step_is_over) {
     assert_true(heartbeat.step_s == 0);
     feddc_report_at(&report, FEDDC_FORWARD, 1, 5000200);
     feddc_report_read(&report, &heartbeat);
-    /* The first step, which contains the program's start, is left out. */
+    /* The time in FEDDC_STARTING is not part of the first step. */
     assert_true(heartbeat.step_s > 0.0001F && heartbeat.step_s < 0.0003F);
 }
 

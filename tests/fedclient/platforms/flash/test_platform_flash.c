@@ -4,11 +4,7 @@
 
 #include "nor_flash.h"
 
-enum {
-    KEYS = 4,
-    LONGEST = 900,
-    BLOCKS = 19 /* the fewest blocks of 512 bytes that hold any four values */
-};
+enum { KEYS = 4, LONGEST = 900, BLOCKS = 19 };
 
 static const char *const keys[KEYS] = {"identity", "model", "residual", "pending"};
 

@@ -231,7 +231,8 @@ FED_TEST_WITH(a_byte_that_is_none_of_a_text_is_refused, world *w) {
     assert_fed_status(feed(w, status, sizeof status - 1, 64), FED_EFORMAT);
 }
 
-/* Parse a head of lines "A: xxx" with `line` bytes each and `total` together, then `last`. */
+/* Parse a head of lines "A: xxx" with `line` bytes each, as many as fit into `total` bytes, and
+ * then `last`. */
 static fed_status read_head(world *w, size_t line, size_t total, const char *last) {
     fed_writer text;
     fed_writer_growing(&text);

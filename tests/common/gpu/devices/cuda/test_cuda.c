@@ -15,7 +15,7 @@ static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n) {\n"
                               "    }\n"
                               "}\n";
 
-/* FED_FAKE_CUDA tells the fake libraries which call fails. NULL: no call fails. */
+/* Tell the fake libraries what to do, such as which call fails. NULL: what they do by default. */
 static void plan(const char *text) {
     if (text != NULL) {
         assert_int_equal(setenv("FED_FAKE_CUDA", text, 1), 0);

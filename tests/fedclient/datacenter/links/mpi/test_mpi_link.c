@@ -114,7 +114,7 @@ static bool refuse_what_does_not_fit(void) {
     return true;
 }
 
-/* Rank 1 does not open its link. The other ranks then can't end MPI, so mpirun ends the job. */
+/* Rank 1 does not open its link, so the other ranks can't open theirs. */
 static bool miss_a_rank(void) {
     feddc_place place = {0};
     void *self = NULL;

@@ -127,7 +127,7 @@ FED_TEST(the_fourth_syn_goes_without) {
     for (int k = 0; k < 5; k++) {
         assert_int_equal(host_sends(syn, 0), k < 3);
     }
-    wire_brings(peer_syn_ack, true); /* an answer to one of the first connections */
+    wire_brings(peer_syn_ack, true); /* an answer to one of the first SYNs */
     assert_true(agreed());
 }
 

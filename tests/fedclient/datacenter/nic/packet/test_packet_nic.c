@@ -207,7 +207,7 @@ FED_TEST_WITH(a_wrong_checksum_stays_wrong, world *w) {
     assert_int_equal(counts.coded_frames, 0);
 }
 
-/* A segment of zeros that would be longer than IP's length field allows. */
+/* Segments of zeros. The second one would be longer than IP's length field allows. */
 FED_TEST_WITH(what_would_be_too_long_is_not_restored, world *w) {
     static uint8_t zeros[8192];
     nic_shape shape = {.family = 4, .tos = COMPRESSED, .protocol = TWIST, .flags = SEG_ACK};
@@ -344,7 +344,7 @@ FED_TEST_WITH(a_connection_that_ended_goes_first, world *w) {
         shape.port = port;
         connect_hosts(w, shape);
     }
-    for (uint16_t port = 5; port <= 6; port++) { /* either end may have opened the connection */
+    for (uint16_t port = 5; port <= 6; port++) { /* either end may send the FIN */
         nic_shape end = {.family = 4, .port = port, .flags = SEG_ACK | SEG_FIN};
         end.backwards = port == 6;
         pass(w, &end, NULL, 0);

@@ -239,7 +239,7 @@ float gauss(Random &random) {  // a sum of six, so nearly normally distributed
     return static_cast<float>(sum * 1.4);
 }
 
-// Return a value next to a bound between classes, numbers of bits or kinds of numbers.
+// Return one of BORDERS, or a float next to it, with either sign.
 float border(Random &random) {
     static const double BORDERS[] = {0x1p-15, 0x1p-7, 0x1p-5, 0x1p-4, 0x1p-8, 0x1p-10, 0x1p-1,
                                      1, 2, 0x1p-126, 0x1p-149, 0, INFINITY, 0x1p-3, 0x1p127};
