@@ -24,7 +24,8 @@
  * leave=1: sums are not copied to the caller's memory. values=FILE: float32 values to exchange
  * instead of random ones, repeated after the file's end.
  *
- * Rank 0 prints the median time of a step, the bytes that it sends in a step, and its CPU time.
+ * The output has rank 0's median time of a step, the bytes that it sends in a step, and the CPU
+ * time of its process for a step.
  */
 
 enum { WARM_UP = 2 };

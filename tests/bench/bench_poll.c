@@ -27,7 +27,7 @@ typedef struct device {
     fedclient_transport transport;
     fedclient_platform platform;
     fedclient *client;
-    double outside_s; /* CPU time of callback and transport in this step */
+    double outside_s; /* CPU time of the callback and the transport in this step */
 } device;
 
 static fed_status send_watched(void *user, const fedclient_request *request, int *status,

@@ -85,7 +85,6 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
     return chosen;
 }
 
-/* A slice of our trainer. Its clock makes no system calls, which would slow down short steps. */
 static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);

@@ -172,7 +172,7 @@ static void add_to_all(const bench *b, const message *m) {
     yardstick_rewrite(yardstick_of(m), b->spare, b->n);
 }
 
-/* The bound of adding few values: add at known positions. */
+/* The bound of adding few values: read the message, and add at known positions. */
 static void add_to_few(const bench *b, const message *m, size_t count) {
     read_message(m);
     const float nothing = b->spare[0];

@@ -60,7 +60,7 @@ void message_end(message *m);
 /** Encode a few gradients, so that b->e is filled and m->dst holds a typical message. */
 void measure_warm(bench *b, message *m);
 
-/** Medians of all rounds, and the mean length of the messages in bytes. */
+/** Median times, and the mean length of the messages in bytes. */
 typedef struct result {
     double copy_s, loop_s, op_s[BENCH_OPS];
     double bound_s[BENCH_OPS]; /* time of the unavoidable work; 0: not measured */

@@ -20,7 +20,7 @@
 #include "fedserver/operator.h"
 
 enum { RING = 2048, BATCH = 64, SPREAD_S = 900 };
-/* A training takes TRAIN_S +- 50 %. One of LOST leases gets no update. */
+/* A training takes TRAIN_S +- 50 %. By chance, one lease of LOST is not used. */
 enum { TRAIN_S = 60, LOST = 20, AFTER_REPORT_S = 5 };
 static const int64_t epoch_ms = INT64_C(1700000000000);
 static const char model[] = "lenet5-caffe", up[] = "sbc:p=0.01";

@@ -8,7 +8,6 @@
 
 enum { CHAINS = 12, WAYS = 4 };
 
-/* There are enough independent chains that none waits for its own result. */
 static double multiply_adds(size_t rounds) {
     vec sum[CHAINS], factor = (vec){0} + 0.5F, term = (vec){0} + 1.0F;
     KERNEL_UNROLL

@@ -46,8 +46,7 @@ typedef struct answer {
 void coordinator_setup(coordinator *c);
 void coordinator_teardown(coordinator *c);
 
-/** Skip this test unless the store is SQLite: for a test that reads or changes the store's file.
- * The store is FED_TEST_STORE's or the default; ctest runs the programs on every store. */
+/** Skip this test unless the store is SQLite: for a test that reads or changes the store's file. */
 void coordinator_only_on_sqlite(void);
 
 /** Define a cmocka test whose *state is a new coordinator. */

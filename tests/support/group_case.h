@@ -56,7 +56,7 @@ void group_case_start(group_case *g, uint32_t size, uint32_t min);
 /** Wait for so many verdicts. The test fails if they do not come. */
 void group_case_await(group_case *g, uint32_t verdicts);
 
-/** Wait until all living members except `except` have done `more` steps in this generation. */
+/** Wait until all members except `except` have done `more` steps in this generation. */
 void group_case_await_steps(group_case *g, uint32_t generation, uint32_t more, uint32_t except);
 
 /** Let the living members finish, and return the failure detector's final state. */

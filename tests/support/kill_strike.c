@@ -179,7 +179,7 @@ static void strike_primary(kill_world *w, const kill_strike *s) {
     }
 }
 
-/* Kill the primary and promote its standby. No commit ends until the old primary is its standby. */
+/* Kill the primary and promote its standby. Then make the old primary its standby. */
 static void fail_over(kill_world *w) {
     if (w->setup->no_standby) {
         const char *where = kill_store_primary(w->setup->store)->where;

@@ -90,7 +90,7 @@ static const char *const texts[] = {
     "input 1x6x6 | a: maxpool 2 | b: dense 4 | from a | dense 4 nobias | add b | dense 3",
     "input 6 | a: dense 6 | add a | relu | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | concat a | relu | concat a | dense 3",
-    /* For each kind of layer, another layer that reads the same value */
+    /* Values that several layers read */
     "input 8 | a: dense 6 | dense 6 | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | b: dense 4 | from a | dense 4 | add b | dense 3",
     "input 2x7x7 | a: conv 4 2 | conv 4 3 | maxpool 2 | b: conv 4 1 | from a | maxpool 3 | add b "

@@ -12,9 +12,6 @@
  * create or truncate), mkstemp, write, pwrite, writev, ftruncate, fsync, fdatasync, rename, unlink,
  * mkdir and rmdir. Calls for files under the watched directory are counted from 1, and serialized
  * among threads.
- *
- * Only these calls change what survives the process. So a test that ends the process at each call
- * covers every moment.
  */
 typedef enum fault_kind {
     FAULT_NONE = 0,
