@@ -251,7 +251,8 @@ static void run_threads(const setting *s) {
     free(r);
 }
 
-/* Return this process's place in the group. addresses: memory for the ranks' addresses. */
+/* Return this process's place in the group. addresses: the text of FED_ADDRESSES, which is cut up
+ * in place. */
 static feddc_place find(const setting *s, char *addresses, const char **address) {
     static const uint8_t secret[FEDDC_SECRET] = {21};
     const feddc_link_vtable *link = feddc_link_named(s->link);

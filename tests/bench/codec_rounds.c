@@ -154,7 +154,7 @@ static void read_message(const message *m) {
         memcpy(&word, m->dst + i, sizeof word);
         sum ^= word;
     }
-    volatile uint64_t used = sum; /* keeps the loop */
+    volatile uint64_t used = sum; /* volatile, so that the compiler keeps the loop */
     (void)used;
 }
 

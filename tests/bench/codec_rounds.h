@@ -23,7 +23,7 @@ typedef struct bench {
     const char *unit; /* the only vector unit to measure; NULL: all */
     const fed_pool *pool;
     gradients gradients;
-    bool files, dense; /* files: read from files; dense: normally distributed */
+    bool files, dense; /* gradients: read from files; drawn, normally distributed */
     size_t n, rounds;
     float *e, *unguarded; /* residuals of encodes with and without guard */
     float *before, *y;    /* before: a copy of a residual; y: decoded values */

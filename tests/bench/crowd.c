@@ -254,7 +254,7 @@ static void script(sqlite3 *db, const char *sql) {
     require_sql(db, sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* Writes the rows of the store's device_add directly, to save time. */
+/* Write the rows that the store's device_add would write, to save time. */
 static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3 *db = NULL;
     sqlite3_stmt *add = NULL;

@@ -34,7 +34,6 @@ static const char *const more_specs[] = {
     "dgc:values=bfloat16",
 };
 
-/* Sizes near the ends of the kernels' tiles. */
 static const size_t sizes[] = {0,    1,    2,    3,    4,    5,    6,    255,  256,   257,  1023,
                                1024, 1025, 1279, 1281, 4097, 5119, 5120, 5121, 10241, 70001};
 

@@ -25,8 +25,8 @@ static fed_checkin says[RELEASES] = {
     [TODAY] = {.protocol = FED_PROTOCOL, .slots = 1},
 };
 
-/* Which release was the first to know a word. This list does not come from the coordinator's table:
- * its lines were read off the releases' sources. */
+/* For each word, the first release that knows it. The list was made from the releases' sources, not
+ * from the coordinator's table. */
 static const struct {
     const char *words;
     int release;

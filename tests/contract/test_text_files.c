@@ -1,4 +1,5 @@
-/* Each reader of text files accepts every form in which editors save text, except UTF-16. */
+/* Each reader of text files accepts the same text with other line ends, blanks and marks. UTF-16 is
+ * refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -42,7 +42,7 @@ typedef struct chaos {
     unsigned acknowledged;
     int64_t kill_device_ms, kill_coordinator_ms, jump_ms;
     fed_postgres *database;            /* NULL: the store is SQLite */
-    unsigned database_kills, given_up; /* given_up: ends without the database */
+    unsigned database_kills, given_up; /* given_up: the coordinator ended by itself */
     int64_t kill_database_ms;
     bool broken;
 } chaos;

@@ -25,7 +25,7 @@ typedef struct worker_group_board {
     char address[128]; /* address of the failure detector; valid once `open` is set */
     atomic_bool open;
     atomic_uint finish;
-    atomic_uint put[WORKER_GROUP_GENERATIONS][WORKER_GROUP_MOST]; /* number of steps */
+    atomic_uint put[WORKER_GROUP_GENERATIONS][WORKER_GROUP_MOST]; /* a rank's steps */
     atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
     atomic_uint odd, give_up; /* the workers that report a wrong digest or end early */
     atomic_uint stuck;

@@ -27,7 +27,6 @@ typedef enum fault_kind {
 
 enum { FAULT_FULL_CALLS = 40, FAULT_SECTOR = 512 };
 
-/** How the disk lies about syncs. */
 typedef enum fault_lie {
     FAULT_HONEST = 0,
     FAULT_LIES_ON_ALL,
