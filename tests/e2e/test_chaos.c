@@ -4,7 +4,7 @@
  *
  *     e2e.test_chaos                            three runs: 24 devices; 60 with three tasks at a
  *                                               time; 24 that have slots for three tasks each
- *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
+ *     e2e.test_chaos DEVICES ROUNDS [SEED]      the first run with these numbers
  *
  * With several tasks, each has its own devices, chosen by a tag, or all tasks share the devices. D1
  * to D6 of docs/durability.md are checked for each task. With FED_TEST_STORE=postgres the

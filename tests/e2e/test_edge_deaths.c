@@ -1,5 +1,5 @@
-/* An edge aggregator dies at each call that changes a file, and is started again. Each update that
- * it acknowledged must be sent upstream once. */
+/* An edge aggregator dies at one of the calls that change a file, and is started again. Each update
+ * that it acknowledged must be sent upstream once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

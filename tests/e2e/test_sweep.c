@@ -1,7 +1,7 @@
 /* The crash sweep: in each run, one process of a small federation dies, or its disk fails, at one
  * of the calls that change a file. D1 to D6 of docs/durability.md must hold.
  *
- *     e2e.test_sweep          at every k-th call, for a bounded time; ctest runs this
+ *     e2e.test_sweep          at every k-th call; ctest runs this
  *     e2e.test_sweep whole    at every call, and many storms; a pattern may follow that
  *                             chooses tests: whole '*large*'
  */
