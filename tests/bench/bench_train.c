@@ -145,8 +145,7 @@ static double median_ratio(const double *above, const double *below) {
     return bench_median(ratio, ROUNDS);
 }
 
-/* Return the operations per sample: a multiplication and an addition for each weight at each
- * position, in the forward pass and for each gradient. */
+/* Return the multiplications and additions for one sample in the conv and dense layers. */
 static double operations(const fed_arch *arch) {
     double sum = 0;
     for (size_t l = 0; l < arch->layer_count; l++) {

@@ -37,7 +37,7 @@ typedef struct bench {
 void bench_start(bench *b, size_t n, size_t rounds);
 void bench_end(bench *b);
 
-/** Draw the gradients again, unless they are from files. */
+/** Draw the gradients from this distribution, unless they are so already or are from files. */
 void bench_draw(bench *b, bool dense);
 
 const float *bench_gradient(const bench *b, size_t round);

@@ -29,7 +29,7 @@
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
 enum { LORIS = 16, TOKEN_LIFE_S = 24 * 3600, LIMIT_S = 900, POLL_MS = 10 };
-/* Early, so that the shortest run has a kill. */
+/* Early, so that the database is killed in the shortest run, too. */
 enum { FIRST_DATABASE_KILL_MS = 1500 };
 
 typedef struct chaos {

@@ -23,7 +23,7 @@ enum { EVERY = FED_TEST_SIZE(7, 23) };
 
 typedef struct upstream {
     uint64_t number;
-    double total; /* sum of all changes, in units */
+    double total; /* sum of all changes, divided by `unit` */
 } upstream;
 
 typedef struct world {

@@ -19,7 +19,7 @@ typedef struct chaos_board {
     atomic_int over;  /* 1: the helper processes end */
     atomic_llong clock_ahead_ms;
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
-    atomic_uint repeated, stale, lost_answers;    /* updates: sent twice; old ones sent again */
+    atomic_uint repeated, stale, lost_answers;    /* repeated: updates sent twice */
     atomic_uint enrolled, finished, acknowledged; /* acknowledged: acknowledgements of updates */
     atomic_uint round, given, counted;            /* the newest round that a device was told of:
                                                      its number, slots given, updates

@@ -224,7 +224,7 @@ static void strike_balancer(kill_world *w, const kill_strike *s) {
         signal_child(&w->balancer, SIGCONT);
         return;
     }
-    const unsigned k = s->step % w->setup->coordinators; /* devices can still reach the others */
+    const unsigned k = s->step % w->setup->coordinators;
     cut_devices(w, k, s->late ? CUT_HOLE : CUT_OFF);
     tend_for(w, CUT_MS);
     cut_devices(w, k, CUT_OPEN);
