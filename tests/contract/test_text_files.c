@@ -1,5 +1,5 @@
-/* Each reader of text files accepts the same text with other line ends, blanks and marks. UTF-16 is
- * refused. */
+/* A text file means the same with other line ends, with a byte order mark, and with blanks at line
+ * ends where blanks don't count. UTF-16 is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -99,7 +99,7 @@ static const char *const texts[] = {
     "| widen 5 | add c | d: conv 5 1 | dropout 0.3 | add d | dense 3",
     "input 3x4x4 | a: conv 5 1 | maxpool 3 stride 1 pad 1 | add a | b: conv 5 1 | tanh | add b "
     "| c: conv 5 1 | avgpool 3 stride 1 pad 1 | add c | d: conv 5 1 | sigmoid | add d | dense 3",
-    /* Layers that may come last */
+    /* These five end with a layer other than dense. */
     "input 3x5x5 | conv 5 3 | maxpool 3",
     "input 3x5x3 | conv 5 3 | bn",
     "input 3x3x3 | conv 19 3 | lrn 3 alpha 1 | relu",
