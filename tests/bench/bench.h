@@ -41,7 +41,7 @@ void *bench_alloc(size_t bytes);
 /** Unless status is FED_OK, end the program with a message that contains `what`. */
 void bench_require(fed_status status, const char *what);
 
-/** A yardstick: e[i] += g[i], which error feedback needs at least. */
+/** e[i] += g[i], the least work of an encoder with error feedback. */
 void bench_add(float *e, const float *g, size_t n);
 
 #endif

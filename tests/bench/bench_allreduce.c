@@ -3,7 +3,7 @@
  *
  *     mpirun -n 4 bench_allreduce floats=430000 steps=20
  *
- * Rank 0 prints the median of the steps' times, and its CPU time.
+ * Rank 0 prints the median, least and largest time of a step, and its own CPU time for a step.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>

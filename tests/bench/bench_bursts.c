@@ -5,8 +5,8 @@
  *
  *     bench_bursts [ROUNDS [E]]
  *
- * E, 1 to 15: values below 2^-E become 0. Small packets fit into a frame of 1500 bytes. Large ones
- * have the size that a kernel gives to a NIC at once.
+ * E, 1 to 15: values with magnitudes below 2^-E become 0. Packets have 1,448 or 65,280 bytes of
+ * values.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

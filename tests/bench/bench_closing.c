@@ -15,8 +15,9 @@
  *     bench_closing [VALUES [CODEC_UP [CODEC_DOWN]]]
  *
  * Two devices take part in each round of a model of VALUES values (default 25000000), without
- * sockets. A third device checks in in each batch. Each batch writes a row, and so waits for the
- * disk. Versions are made within a batch in one run, and in a thread in the other. The table has:
+ * sockets. In a measured batch, a third device checks in and a row is written, so that the batch
+ * waits for the disk. Versions are made within a batch in one run, and in a thread in the other.
+ * The table has:
  *
  *     last     the batch of the round's last update, ms: median and longest
  *     beside   the longest batch from then on until the next version is committed, ms

@@ -20,9 +20,9 @@
 /*
  *     bench_cluster [ROUNDS]
  *
- * A leader and a follower share a PostgreSQL server that is started for this run. Check-ins come on
- * 32 connections that stay open, and then each on a new connection with a full handshake. They go
- * alternately to the leader and to the follower.
+ * A leader and a follower share a PostgreSQL server that is started for this run. In each round
+ * the leader, and then the follower, gets check-ins on its own 32 connections, which stay open, and
+ * then check-ins that each come on a new connection with a full handshake.
  */
 
 enum { DEVICES = 64, ACTIVE = 32, CHECKINS = 8000, LIMIT_S = 60, MEMBERS = 2, PARALLEL = 8 };
@@ -37,7 +37,7 @@ typedef struct world {
     size_t left;
 } world;
 
-/* CPU time of one request. */
+/* For each member: its CPU time for one check-in, in microseconds. */
 typedef struct cost {
     bench_times us[MEMBERS];
 } cost;

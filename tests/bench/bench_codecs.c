@@ -129,7 +129,7 @@ static bool is_dense(const char *setting) {
     return strcmp(setting + strcspn(setting, " "), dense) == 0;
 }
 
-/* Is this vector unit to be measured? With many values, slow units are left out to save time. */
+/* Is this vector unit to be measured? With many values, some units are left out to save time. */
 static bool wants_unit(const bench *b, const char *setting, const fedcodec_unit *unit) {
     if (b->unit != NULL) {
         return strcmp(b->unit, unit->name) == 0;

@@ -16,7 +16,7 @@
  * It makes a coordinator in DIRECTORY, which must not exist and is not removed. A second handle on
  * the database enrols one device after another, as the front process does. After each, a batch of
  * the coordinator, which reads the new device's row, is measured: at 1,000 devices and at DEVICES
- * (default 1,000,000). Also measured: the coordinator's start, and a pass over all devices.
+ * (default 1,000,000). Also measured: the coordinator's first batch, and a pass over all devices.
  */
 
 enum { ROUNDS = 200, FEW = 1000 };

@@ -16,7 +16,7 @@
 /*
  *     bench_download DIRECTORY [BEHIND ...]
  *
- * DIRECTORY is a coordinator's that does not run now, such as one that fedsim run with
+ * DIRECTORY: the directory of a coordinator that does not run now, such as one that fedsim run with
  * transport=https has made. BEHIND: by how many versions the device's model is older than the
  * newest; "all": the device has no model. The sizes of the chain of deltas and of the patch are
  * fractions of a snapshot of plain values. Times are medians of a few runs, in ms of CPU time per

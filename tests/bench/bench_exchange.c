@@ -24,7 +24,8 @@
  * leave=1: sums are not copied to the caller's memory. values=FILE: float32 values to exchange
  * instead of random ones, repeated after the file's end.
  *
- * Rank 0 prints the median time of a step, the bytes that it sends in a step, and its CPU time.
+ * The output has rank 0's median time of a step, the bytes that it sends in a step, and the CPU
+ * time of its process for a step.
  */
 
 enum { WARM_UP = 2 };
@@ -250,7 +251,8 @@ static void run_threads(const setting *s) {
     free(r);
 }
 
-/* Return this process's place in the group. addresses: memory for the ranks' addresses. */
+/* Return this process's place in the group. addresses: the text of FED_ADDRESSES, which is cut up
+ * in place. */
 static feddc_place find(const setting *s, char *addresses, const char **address) {
     static const uint8_t secret[FEDDC_SECRET] = {21};
     const feddc_link_vtable *link = feddc_link_named(s->link);

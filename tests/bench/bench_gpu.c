@@ -1,4 +1,5 @@
-/* Measure how fast a GPU encodes, decodes and trains, compared with its copies. Prints JSON. */
+/* Measure how fast a GPU encodes, decodes and trains, compared with copies in its memory. Prints
+ * JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

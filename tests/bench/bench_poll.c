@@ -16,8 +16,8 @@
  *     bench_poll [MODEL [CODEC [CLIENTS [STORE]]]]
  *
  * CLIENTS (default 16) with MODEL (lenet5-caffe) take steps in turn, each with a fake coordinator.
- * So a step begins with another client's memory in the caches. A client's first step does not
- * count. With "stores" as STORE only deploy/sim/stores/client_stores.h is measured.
+ * A client's first step does not count. With "stores" as STORE only
+ * deploy/sim/stores/client_stores.h is measured.
  */
 
 enum { TURNS = 40, CLIENTS_MAX = 400 };
@@ -27,7 +27,7 @@ typedef struct device {
     fedclient_transport transport;
     fedclient_platform platform;
     fedclient *client;
-    double outside_s; /* CPU time of callback and transport in this step */
+    double outside_s; /* CPU time of the callback and the transport in this step */
 } device;
 
 static fed_status send_watched(void *user, const fedclient_request *request, int *status,

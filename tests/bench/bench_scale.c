@@ -11,9 +11,8 @@
  *     bench_scale [DEVICES]
  *
  * DEVICES (default 4000) connect with a certificate each and mostly wait; a quarter of them sends
- * an update. Requests on 32 of the connections go alternately to the coordinator and to nginx
- * (where it is installed), with answers of the same length. The programs share the processors, so
- * compare the CPU time per request.
+ * an update. The coordinator and nginx (where it is installed) take turns: each gets requests on 32
+ * connections of its own. The programs share the processors, so compare the CPU time per request.
  */
 
 static void print_row(const char *what, const char *server, const scale_times *t, size_t rounds) {

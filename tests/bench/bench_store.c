@@ -22,9 +22,9 @@
  * are committed to the store, to database rows that contain the updates, and to a plain file with
  * one fdatasync a batch. The three ways alternate.
  *
- * --postgres: the batches go alternately into the default store and into one on a PostgreSQL server
- * in DIRECTORY, which ends with the program. --lead: the batches go alternately into two databases
- * of such a server, of a coordinator alone and of the leader of several.
+ * --postgres: the default store is compared with one on a PostgreSQL server, which is started in
+ * DIRECTORY for this run. --lead: the store of a coordinator alone is compared with that of the
+ * leader of several, both on such a server.
  */
 
 enum { DEVICES = 64, ROUNDS = 5 };

@@ -85,7 +85,6 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
     return chosen;
 }
 
-/* A slice of our trainer. Its clock makes no system calls, which would slow down short steps. */
 static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);
@@ -146,8 +145,7 @@ static double median_ratio(const double *above, const double *below) {
     return bench_median(ratio, ROUNDS);
 }
 
-/* Return the operations per sample: a multiplication and an addition for each weight at each
- * position, in the forward pass and for each gradient. */
+/* Return the multiplications and additions for one sample in the conv and dense layers. */
 static double operations(const fed_arch *arch) {
     double sum = 0;
     for (size_t l = 0; l < arch->layer_count; l++) {

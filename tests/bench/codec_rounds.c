@@ -154,7 +154,7 @@ static void read_message(const message *m) {
         memcpy(&word, m->dst + i, sizeof word);
         sum ^= word;
     }
-    volatile uint64_t used = sum; /* keeps the loop */
+    volatile uint64_t used = sum; /* volatile, so that the compiler keeps the loop */
     (void)used;
 }
 
@@ -172,7 +172,7 @@ static void add_to_all(const bench *b, const message *m) {
     yardstick_rewrite(yardstick_of(m), b->spare, b->n);
 }
 
-/* The bound of adding few values: add at known positions. */
+/* The bound of adding few values: read the message, and add at known positions. */
 static void add_to_few(const bench *b, const message *m, size_t count) {
     read_message(m);
     const float nothing = b->spare[0];

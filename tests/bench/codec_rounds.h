@@ -23,7 +23,7 @@ typedef struct bench {
     const char *unit; /* the only vector unit to measure; NULL: all */
     const fed_pool *pool;
     gradients gradients;
-    bool files, dense; /* files: read from files; dense: normally distributed */
+    bool files, dense; /* gradients: read from files; drawn, normally distributed */
     size_t n, rounds;
     float *e, *unguarded; /* residuals of encodes with and without guard */
     float *before, *y;    /* before: a copy of a residual; y: decoded values */
@@ -37,7 +37,7 @@ typedef struct bench {
 void bench_start(bench *b, size_t n, size_t rounds);
 void bench_end(bench *b);
 
-/** Draw the gradients again, unless they are from files. */
+/** Draw the gradients from this distribution, unless they are so already or are from files. */
 void bench_draw(bench *b, bool dense);
 
 const float *bench_gradient(const bench *b, size_t round);
@@ -60,7 +60,7 @@ void message_end(message *m);
 /** Encode a few gradients, so that b->e is filled and m->dst holds a typical message. */
 void measure_warm(bench *b, message *m);
 
-/** Medians of all rounds, and the mean length of the messages in bytes. */
+/** Median times, and the mean length of the messages in bytes. */
 typedef struct result {
     double copy_s, loop_s, op_s[BENCH_OPS];
     double bound_s[BENCH_OPS]; /* time of the unavoidable work; 0: not measured */

@@ -20,7 +20,7 @@
 #include "fedserver/operator.h"
 
 enum { RING = 2048, BATCH = 64, SPREAD_S = 900 };
-/* A training takes TRAIN_S +- 50 %. One of LOST leases gets no update. */
+/* A training takes TRAIN_S +- 50 %. By chance, one lease of LOST is not used. */
 enum { TRAIN_S = 60, LOST = 20, AFTER_REPORT_S = 5 };
 static const int64_t epoch_ms = INT64_C(1700000000000);
 static const char model[] = "lenet5-caffe", up[] = "sbc:p=0.01";
@@ -254,7 +254,7 @@ static void script(sqlite3 *db, const char *sql) {
     require_sql(db, sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* Writes the rows of the store's device_add directly, to save time. */
+/* Write the rows that the store's device_add would write, to save time. */
 static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3 *db = NULL;
     sqlite3_stmt *add = NULL;

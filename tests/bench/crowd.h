@@ -34,16 +34,16 @@ void crowd_second(crowd *c, bool outage);
 
 crowd_counts *crowd_counted(crowd *c);
 
-/** Return how many seconds the coordinator's start took, with all devices enrolled. */
+/** Return how many seconds the coordinator's first batch took. */
 double crowd_start_s(const crowd *c);
 
 uint32_t crowd_version(const crowd *c);
 
-/** Return the mean number of trainings of a device, and the variance divided by the mean (near 1:
- * by chance). */
+/** Return the mean number of trainings of a device, and the variance divided by the mean, which is
+ * near 1 if devices are chosen at random. */
 void crowd_fairness(const crowd *c, double *mean, double *spread);
 
-/** Return the time in seconds within which this share of the batches was done. */
+/** Return a time in seconds within which at least this share of the batches was done. */
 double crowd_quantile(const crowd_counts *counts, double share);
 
 #endif

@@ -16,8 +16,8 @@ typedef struct gradients {
     float *drawn; /* memory of the gradients if they were drawn */
 } gradients;
 
-/** Draw gradients of n values near 1e-3: Laplace-distributed, or if `dense` normally distributed.
- * They share random numbers. */
+/** Draw gradients of n values with magnitudes near 1e-3: Laplace-distributed, or if `dense`
+ * normally distributed. */
 void gradients_draw(gradients *g, size_t n, bool dense);
 
 /** Read at most GRADIENTS_MAX files of one shape, safetensors or raw float32. */

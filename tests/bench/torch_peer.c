@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Set the kernels of PyTorch's libraries, which may not recognize the processor. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);

@@ -8,7 +8,6 @@
 
 enum { CHAINS = 12, WAYS = 4 };
 
-/* There are enough independent chains that none waits for its own result. */
 static double multiply_adds(size_t rounds) {
     vec sum[CHAINS], factor = (vec){0} + 0.5F, term = (vec){0} + 1.0F;
     KERNEL_UNROLL
@@ -25,7 +24,7 @@ static double multiply_adds(size_t rounds) {
     for (int c = 1; c < CHAINS; c++) {
         sum[0] += sum[c];
     }
-    volatile float result = vec_sum(sum[0]); /* keeps the computation */
+    volatile float result = vec_sum(sum[0]); /* volatile, so that the compiler keeps the loop */
     (void)result;
     return 2.0 * CHAINS * LANES * (double)rounds;
 }

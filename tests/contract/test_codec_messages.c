@@ -199,7 +199,7 @@ static void fold_refuses_weights_and_values_that_could_overflow(void) {
         assert_fed_status(fedcodec_fold(v, m.data, m.len, -1, acc, 3), FED_ERANGE);
         assert_fed_status(fedcodec_fold(v, m.data, m.len, FEDCODEC_FOLD_WEIGHT, acc, 3),
                           FED_ERANGE);
-        /* twobit and trunc may send smaller values */
+        /* twobit and trunc may send values smaller than `past`, which then fit */
         assert_fed_ok(v->check(n.data, n.len, 3, &max_abs));
         if (max_abs > FEDCODEC_FOLD_LIMIT) {
             assert_fed_status(fedcodec_fold(v, n.data, n.len, 1, acc, 3), FED_ERANGE);

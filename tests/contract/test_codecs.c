@@ -26,8 +26,8 @@ static void assert_same(const contract_message *made, const contract_message *m,
     }
 }
 
-/* Encode x with a zero residual, guarded or not, and without a residual. The messages must be the
- * same. */
+/* Encode x with a residual of -0, guarded or not, and where possible without a residual. The
+ * messages must be the same as m. */
 static void assert_same_with_x(const contract_message *m, const float *x, const char *what) {
     fedcodec unguarded = m->codec;
     unguarded.unguarded = true;

@@ -289,7 +289,7 @@ FED_TEST(a_nan_ends_the_exchange_of_all) {
     }
 }
 
-/* Lose a rank at its k-th event. No other rank may get a wrong sum. */
+/* Run a worker group in which a rank fails as planned. Returns whether it failed. */
 static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
     exchange_run run = {.link = faulty_link(plan),
                         .collective = spec,

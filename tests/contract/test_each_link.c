@@ -35,7 +35,7 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
     }
 }
 
-/* Another test starts the processes for links that need a process for each rank, such as mpi. */
+/* Links that need a process for each rank, such as mpi, are left out. */
 FED_TEST(each_link_keeps_each_promise) {
     const feddc_link_vtable *link;
     const link_case *one;

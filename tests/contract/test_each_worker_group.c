@@ -1,4 +1,4 @@
-/* Train with each collective, rule and codec that fit together, with the same bits on all links. */
+/* Each collective, rule and codec that fit together must train with the same bits on all links. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -34,7 +34,6 @@ static const char *const more_specs[] = {
     "dgc:values=bfloat16",
 };
 
-/* Sizes near the ends of the kernels' tiles. */
 static const size_t sizes[] = {0,    1,    2,    3,    4,    5,    6,    255,  256,   257,  1023,
                                1024, 1025, 1279, 1281, 4097, 5119, 5120, 5121, 10241, 70001};
 
@@ -83,7 +82,7 @@ static void make_values(fill kind, size_t n, uint32_t round, float *x) {
     }
 }
 
-/* A codec with its memory. Members are on the device, those of `host` on the host. */
+/* The arrays of `host` are on the host, all others on the device. */
 
 typedef struct place {
     fedcodec codec;
@@ -312,7 +311,7 @@ static void same_rounds(place *p, fill kind) {
     }
 }
 
-/* Set *codec to the k-th spec that runs on GPUs. Returns false if there are no more. */
+/* Set *codec to the k-th codec to try. Returns false if there are no more. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
         const fedcodec_vtable *vtable = fedcodec_at(c);
@@ -412,7 +411,7 @@ static void same_bits(place *p) {
     }
 }
 
-/* Test codecs that keep data of each tile with so many tiles that each work-item has several. */
+/* Test codecs that keep data of each tile with a large number of tiles. */
 static void same_bits_of_many(place *p) {
     enum { MANY = 1500001 };
     const bool has_tiles =

@@ -11,8 +11,7 @@
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/strategies/strategy.h"
 
-/* What devices say in their check-ins, the oldest first. The main branch of 2026-11-22 calls itself
- * 0.1.0, too. TODAY gets what the client library says. */
+/* What devices say in check-ins, the oldest first. TODAY gets what the client library says. */
 enum { FIRST, NOVEMBER_22, WITH_APP, WITH_STAGES, TODAY, RELEASES };
 static fed_checkin says[RELEASES] = {
     [FIRST] = {.protocol = 1},
@@ -26,8 +25,8 @@ static fed_checkin says[RELEASES] = {
     [TODAY] = {.protocol = FED_PROTOCOL, .slots = 1},
 };
 
-/* Which release was the first to know a word. This list does not come from the coordinator's table:
- * its lines were read off the releases' sources. */
+/* For each word, the first release that knows it. The list was made from the releases' sources, not
+ * from the coordinator's table. */
 static const struct {
     const char *words;
     int release;
@@ -220,7 +219,7 @@ FED_TEST_WITH(each_layer, world *w) {
         snprintf(t.model, sizeof t.model, "%s", models[k]);
         check(w, &t);
     }
-    /* a layer that follows in the enum needs a model above */
+    /* fails if there is a kind of layer without a model in the list */
     assert_string_equal(fed_layer_word((fed_layer_kind)(sizeof models / sizeof models[0])), "?");
     thing t = plain("vector");
     snprintf(t.model, sizeof t.model, "vector 6");

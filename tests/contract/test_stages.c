@@ -55,7 +55,7 @@ static bool tells_its_length(const fedcodec_stage *stage) {
     return strcmp(stage->name, "entropy") != 0;
 }
 
-/* Wrong bytes must be refused, or be the packed form of another message. */
+/* Changed bytes must be refused, or be what the stage makes of the message that they unpack to. */
 static void assert_refused_or_one_form(const fedcodec_stage *stage, const uint8_t *packed,
                                        size_t len, size_t plain_len) {
     static uint8_t plain[CAP], again[2 * CAP];

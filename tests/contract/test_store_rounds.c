@@ -460,7 +460,7 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
     assert_int_equal(end_of(f, 1), 0);
 }
 
-/* Add a row of each kind for a task. The second of two rounds is open. */
+/* Add a model, a keyframe, a delta, a decline and two rounds. The second round is open. */
 static void fill_task(fixture *f, uint64_t task, int64_t device) {
     float value = 1;
     const fedserver_model_row model = {.values = &value, .size = 1};

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows that the steps of a batch use; committed before. */
+/* Rows that the steps of a batch use. They were committed before the batch. */
 typedef struct batch {
     fixture *f;
     fedserver_device device;
@@ -289,8 +289,8 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     }
 }
 
-/* Let the batch's write number `turn` run `deed`. With PostgreSQL, a sequence counts writes,
- * because a rollback does not undo it. */
+/* Let the batch's write number `turn` run the SQL text `deed`. With PostgreSQL, a sequence counts
+ * writes, because a rollback does not undo it. */
 static void lay_trap(const fixture *f, const char *deed, int turn) {
     char text[1400];
     snprintf(text, sizeof text,

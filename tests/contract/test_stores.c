@@ -39,7 +39,6 @@ static void commit(const fixture *f, void *db) {
     assert_fed_ok_err(f->store->commit(db, &err));
 }
 
-/* Only alias, where, copy and the functions for a leader are optional. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;
@@ -204,7 +203,7 @@ static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **st
     assert_int_equal(count, 3);
 }
 
-/* S6, with another process; the same process may open a store twice. */
+/* S6 in docs/durability.md. */
 static void one_process_serves(void **state) {
     fixture *f = *state;
     assert_int_equal(f->store->holder(f->db), 0);

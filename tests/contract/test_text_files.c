@@ -1,4 +1,5 @@
-/* Each reader of text files accepts every form in which editors save text, except UTF-16. */
+/* A text file means the same with other line ends, with a byte order mark, and with blanks at line
+ * ends where blanks don't count. UTF-16 is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -4,7 +4,7 @@
  *
  *     e2e.test_chaos                            three runs: 24 devices; 60 with three tasks at a
  *                                               time; 24 that have slots for three tasks each
- *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
+ *     e2e.test_chaos DEVICES ROUNDS [SEED]      the first run with these numbers
  *
  * With several tasks, each has its own devices, chosen by a tag, or all tasks share the devices. D1
  * to D6 of docs/durability.md are checked for each task. With FED_TEST_STORE=postgres the
@@ -29,7 +29,7 @@
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
 enum { LORIS = 16, TOKEN_LIFE_S = 24 * 3600, LIMIT_S = 900, POLL_MS = 10 };
-/* Early, so that the shortest run has a kill. */
+/* Early, so that the database is killed in the shortest run, too. */
 enum { FIRST_DATABASE_KILL_MS = 1500 };
 
 typedef struct chaos {
@@ -42,7 +42,7 @@ typedef struct chaos {
     unsigned acknowledged;
     int64_t kill_device_ms, kill_coordinator_ms, jump_ms;
     fed_postgres *database;            /* NULL: the store is SQLite */
-    unsigned database_kills, given_up; /* given_up: ends without the database */
+    unsigned database_kills, given_up; /* given_up: the coordinator ended by itself */
     int64_t kill_database_ms;
     bool broken;
 } chaos;

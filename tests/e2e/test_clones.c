@@ -24,7 +24,7 @@ typedef struct copy {
     fedclient_transport line;
     fedclient *client;
     float step;
-    struct copy *then; /* NULL, or a copy that takes part in a round meanwhile */
+    struct copy *then; /* a copy that takes part in round 1 while this one trains; NULL: none */
 } copy;
 
 typedef struct world {

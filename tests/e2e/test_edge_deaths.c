@@ -1,5 +1,5 @@
-/* An edge aggregator dies at each call that changes a file, and is started again. Each update that
- * it acknowledged must be sent upstream once. */
+/* An edge aggregator dies at one of the calls that change a file, and is started again. Each update
+ * that it acknowledged must be sent upstream once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -23,7 +23,7 @@ enum { EVERY = FED_TEST_SIZE(7, 23) };
 
 typedef struct upstream {
     uint64_t number;
-    double total; /* sum of all changes, in units */
+    double total; /* sum of all changes, divided by `unit` */
 } upstream;
 
 typedef struct world {

@@ -296,8 +296,8 @@ typedef struct edge_count {
     fed_history *history;
 } edge_count;
 
-/* D1 and D2 of docs/durability.md: an update that an edge aggregator acknowledged is in a committed
- * round. */
+/* D1 and D2 of docs/durability.md: a committed round counts as many updates as its edge aggregator
+ * acknowledged. */
 static fed_status check_round(void *user, const fedserver_round_entry *row, fed_error *err) {
     const edge_count *c = user;
     unsigned said = 0;

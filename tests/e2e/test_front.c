@@ -237,8 +237,8 @@ FED_TEST_WITH(a_front_that_cannot_serve_ends_the_start, world *w) {
     assert_int_equal(enrol(w), 200);
 }
 
-/* Ask by a host name that only the renewed certificate has. Returns the HTTP status; 0: the
- * certificate is not trusted. */
+/* Ask by a host name that only the renewed certificate has. Returns the HTTP status; 0: no answer,
+ * as when the certificate is not trusted. */
 static long ask_by_new_name(const world *w, uint16_t port, const fed_identity *who) {
     char url[100], line[100];
     CURL *curl = fed_curl_new(&w->coordinator.ca, who, port, "/");

@@ -218,8 +218,8 @@ static void signal_devices(const world *w, int number) {
     }
 }
 
-/* Start the coordinator again. The first time, the disk is still full, and the stopped devices come
- * all at once. */
+/* Start the coordinator again. The first time, the disk stays full, and the devices are stopped
+ * until let_go_when_ready. */
 static void raise_coordinator(world *w) {
     w->held = w->ends++ == 0;
     if (w->held) {

@@ -1,5 +1,5 @@
-/* Measures the CPU time that a coordinator spends on a TLS hello, for every group, signature and
- * cipher suite of GnuTLS. Then devices train while many hellos arrive. */
+/* Measures the CPU time that a coordinator spends on a TLS hello, for each group, signature and
+ * cipher suite that GnuTLS can offer. Then devices train while many hellos arrive. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <gnutls/crypto.h>
@@ -226,7 +226,8 @@ static void say(const hello *h, uint16_t port) {
     close(fd);
 }
 
-/* Return the least CPU time of several batches, because other work on the machine may add to it. */
+/* Return the CPU time for one hello, in microseconds: the least of several batches, because other
+ * work on the machine may add to it. */
 static int64_t cost_us(const hello *h, uint16_t port, pid_t pid) {
     int64_t best_us = INT64_MAX;
     for (int k = 0; k < BATCHES && best_us > HELLO_US; k++) {

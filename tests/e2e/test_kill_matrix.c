@@ -24,8 +24,7 @@
 #include "kill_strike.h"
 
 /* A world is a federation of processes that gets several strikes. Its history is checked after the
- * last strike. From the last update but one to the next round the leader sends 30 to 60 SQL
- * statements; each kind of strike goes through STEPS of them. */
+ * last strike. A strike's step is a number from 1 to STEPS. */
 enum { STEPS = 48, STRIDE = 7, OFFSET = 11, FEW = 5, SPARE = 4 };
 
 /* A planted bug has an effect only by chance: at least one of PLANTED strikes must show it. A
@@ -81,10 +80,9 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault) 
     }
 }
 
-/* Each mode gets a share of its own. Each victim meets each fault, though 6 victims and 4 faults
- * have a common divisor. */
+/* Choose a victim and a fault that is possible for it. Successive numbers go through all pairs. */
 static void pick(const options *o, const cell *c, unsigned number, kill_strike *s) {
-    enum { BOTH_ANEW = 12 }; /* after so many strikes both lists are at their beginnings */
+    enum { BOTH_ANEW = 12 }; /* the least common multiple of 6 victims and 4 faults */
     do {
         s->victim = (kill_victim)(number % KILL_VICTIMS);
         s->fault = (kill_fault)((number + number / BOTH_ANEW + c->mode) % KILL_FAULTS);
@@ -149,7 +147,6 @@ static void run_world(const options *o, kill_store *store, const cell *c, unsign
         .other = o->plant != NULL ? FED_BIN_DIR "/../tests/fedserver_planted" : o->other,
         .plant = o->plant,
         .no_standby = o->no_standby,
-        /* the modes whose first strikes let a coordinator hang are behind HAProxy */
         .balancer = balancer_of(c, c->mode / 2 + first / KILL_STRIKES),
         .store = store};
     kill_world_open(&w, &setup);

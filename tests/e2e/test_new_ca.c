@@ -82,7 +82,7 @@ static void assert_cert(world *w, const char *words, bool works, const char *say
     }
 }
 
-/* Return the HTTP status of a check-in; 0: a certificate was not trusted. */
+/* Return the HTTP status of a check-in; 0: no answer, as when a certificate is not trusted. */
 static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     CURL *curl = fed_curl_new(ca, who, port, "/v1/checkin");
     fed_reply r = fed_curl_ask(curl);

@@ -265,7 +265,7 @@ static void the_answer_need_not_be_marked(void **state) {
     }
 }
 
-/* With --bypass, of an unmarked connection the NIC gets only the SYN. */
+/* With --bypass, the NIC sends at most two frames of an unmarked connection. */
 static void the_kernel_forwards_unmarked_frames(void **state) {
     (void)state;
     static const char sent[] = "fednic_frames_total{tun=\"nic0\",side=\"sent\"}";

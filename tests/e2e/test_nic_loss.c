@@ -253,7 +253,6 @@ static void segments_may_have_any_size(void **state) {
     nic_world_calm(w);
 }
 
-/* A large offloaded segment becomes more packets than the NIC's queue holds. */
 static void tiny_segments_overrun_no_queue(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];

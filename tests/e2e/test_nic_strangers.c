@@ -55,7 +55,7 @@ static void seal(bad_frame *f, const bad_parts *p, bool twisted) {
     bad_frame_complete(f);
 }
 
-/* A valid segment with forged data and a sequence number outside of the receiver's window. */
+/* A segment with forged data and a sequence number outside of the receiver's window. */
 static void out_of_window(stranger *s, bad_frame *f, const bad_parts *p) {
     f->data[p->transport + 4] ^= FAR >> 24;
     for (size_t k = p->payload; k < p->end; k++) {

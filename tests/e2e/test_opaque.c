@@ -1,5 +1,5 @@
 /* Models without layers: the coordinator knows their tensors only. Devices use a trainer of their
- * own. A device with libfedtrain must decline such a task. */
+ * own. A device that needs layers declines such a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* Each program that writes a file writes to a link, a pipe or a full device. A link's target is
- * written, and a special file is not replaced by a plain file. Other tests run programs whose
- * messages nobody reads. */
+/* Programs write their files to a link, a pipe or a full device. A link's target is written, and a
+ * special file is not replaced by a plain file. Other tests run programs whose messages nobody
+ * reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* mknod */
 #include "fed_cases.h"

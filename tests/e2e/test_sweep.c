@@ -1,7 +1,7 @@
 /* The crash sweep: in each run, one process of a small federation dies, or its disk fails, at one
  * of the calls that change a file. D1 to D6 of docs/durability.md must hold.
  *
- *     e2e.test_sweep          at every k-th call, for a bounded time; ctest runs this
+ *     e2e.test_sweep          at every k-th call; ctest runs this
  *     e2e.test_sweep whole    at every call, and many storms; a pattern may follow that
  *                             chooses tests: whole '*large*'
  */
@@ -18,8 +18,8 @@
 
 #define MODEL "input 8 | dense 3"
 
-/* One of three devices is always late: its update is refused, and its values are sent with its next
- * update. Every sum is exact in float32. */
+/* One of three devices is usually late: its update is refused, and its values are sent with its
+ * next update. Every sum is exact in float32. */
 static const char late_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"

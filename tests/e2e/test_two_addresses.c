@@ -186,8 +186,7 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
 FED_TEST(a_download_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(UINT64_MAX, 5 * MB, &sent, &received);
-    /* Each of the two models is a patch of less than 7 MB, and what has arrived is not fetched
-     * again. */
+    /* What has arrived is not fetched again. */
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
     assert_true(received < 18 * (uint64_t)MB);
 }

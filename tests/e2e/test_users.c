@@ -1,4 +1,4 @@
-/* Runs each command as each user whom docs/operate.md and deploy/systemd name, with small and large
+/* Runs commands as the users whom docs/operate.md and deploy/systemd name, with small and large
  * models and several umasks. It needs root to become these users. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* setgroups */
@@ -330,7 +330,8 @@ static void nothing_is_roots(const world *w) {
 static const mode_t masks[] = {0077, 022};
 enum { MASKS = sizeof masks / sizeof masks[0] };
 
-/* Try all users and umasks. Only the first `keepers` users may read the CA's key. */
+/* Try all users, with each umask or in a short run with one. Only the first `keepers` users may
+ * read the CA's key. */
 static void walk(world *w, const user *users, size_t count, size_t keepers, user rounds,
                  user front) {
     unsigned task = 0;

@@ -209,7 +209,8 @@ static bool leave_network(void) {
                  "ip link delete feddc0");
 }
 
-/* Start a process in a network namespace at the far end of feddc0. It runs until it is killed. */
+/* Start a process in a network namespace at the far end of feddc0. It runs until it is killed, or
+ * for LIFE_S seconds. */
 static pid_t open_network(void) {
     int ready[2];
     char byte = 0, command[400];

@@ -14,8 +14,8 @@ static const fedcodec_burst_coder *on_unit(size_t k) {
     return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn]->bursts;
 }
 
-/* Every vector unit must encode to the same bytes. Encoding or rounding decoded values again must
- * not change them. */
+/* Every vector unit must encode to the same bytes. Rounding the values must give what decoding
+ * gives, and rounding them again must not change them. */
 static void take_values(int e, const uint32_t *x, size_t n, size_t missing) {
     uint8_t first[CAP];
     size_t most = 0, first_len = 0;

@@ -66,8 +66,8 @@ static void require_fold(const fedcodec_vtable *codec, const uint8_t *src, size_
     free(acc);
 }
 
-/* A message that the check accepts must decode to values within the bound found by the check, with
- * the same bits on all vector units. */
+/* A message that the check accepts must decode to values with the largest magnitude that the check
+ * found, and to the same bits on all vector units. */
 static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, size_t len, size_t n,
                             float max_abs, const float *first) {
     float *y = fuzz_allocate(n * sizeof *y), most = 0.0f;

@@ -1,5 +1,5 @@
-/* Fuzz frames through two NICs: floats that the first one compressed must be restored, and unmarked
- * frames stay unchanged. */
+/* Fuzz frames through two NICs: a frame must arrive with its floats rounded if it was compressed,
+ * else unchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -175,7 +175,7 @@ static void any(fednic_nic *nic, input *in) {
     frame.offload.csum_offset = 16;
     size_t len = take(in, 1);
     frame.len = len < in->left ? len : in->left;
-    uint8_t *copy = malloc(frame.len + 1); /* exact size, for AddressSanitizer */
+    uint8_t *copy = malloc(frame.len + 1);
     MUST(copy != NULL);
     memcpy(copy, in->at, frame.len);
     frame.data = copy;

@@ -82,7 +82,7 @@ static void take_words(char *line, fedserver_request *request) {
     }
 }
 
-/* Set the right lease, which can't be guessed, if bit 7 of the sender's byte is set. */
+/* Write the right round and lease into the body, because the lease can't be guessed. */
 static void fix_lease(uint8_t *body, size_t len) {
     fedserver_device *d = NULL;
     fed_error err = {0};

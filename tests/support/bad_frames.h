@@ -22,7 +22,7 @@ typedef struct bad_frame {
 /** Where the parts of a frame lie, as indices of its bytes. */
 typedef struct bad_parts {
     uint8_t family; /* 4 or 6; 0: the frame is not a whole IP packet */
-    bool tcp;       /* the packet is a whole TCP segment, so the TCP fields below are set */
+    bool tcp;       /* the packet is a whole TCP segment, whose data begins at `payload` */
     size_t ip, transport, payload, end;
 } bad_parts;
 
@@ -45,9 +45,9 @@ void bad_frame_set_tos(bad_frame *frame, const bad_parts *parts, uint8_t keep, u
 
 /**
  * Cut a TCP segment into segments of `least` to `most` bytes of payload, each with a complete
- * checksum. The frame may be one that Linux has left uncut for the card (segmentation offload).
- * With most = 0, the pieces have the frame's gso_size. As with a real card, a frame stays whole if
- * its checksum is wrong, if it is not TCP, or if SYN, RST or URG is set.
+ * checksum; the last may be shorter. The frame may be one that Linux has left uncut for the card
+ * (segmentation offload). With most = 0, the pieces have the frame's gso_size. As with a real card,
+ * a frame stays whole if its checksum is wrong, if it is not TCP, or if SYN, RST or URG is set.
  *
  * piece   room for the pieces; it must not be `frame`
  * use     called for each piece in order, or for the whole `frame`

@@ -11,13 +11,13 @@
 typedef enum bad_luck {
     BAD_CUT,
     BAD_DROP,
-    BAD_BLEACH,  /* the frame's DSCP becomes that of `tos`, usually 0 */
+    BAD_BLEACH,  /* the frame's DSCP becomes that of `tos` */
     BAD_CONGEST, /* ECN becomes CE (congestion experienced) */
     BAD_FLIP,
     BAD_TRUNCATE,
     BAD_PAD, /* up to 4 bytes are appended */
     BAD_DUPLICATE,
-    BAD_REORDER, /* up to hold_frames other frames overtake the frame */
+    BAD_REORDER, /* held until up to hold_frames more frames came in, or for hold_ms */
     BAD_DELAY,
     BAD_KINDS
 } bad_luck;
@@ -26,7 +26,7 @@ enum { BAD_SIDES = 2, BAD_HELD = 256, BAD_SURE = 1000000 };
 
 /** How often each fault happens. Other threads may change these rates while the line runs. */
 typedef struct bad_rates {
-    atomic_uint chance[BAD_KINDS]; /* number of faults in BAD_SURE frames */
+    atomic_uint chance[BAD_KINDS]; /* probability in units of 1 / BAD_SURE */
     atomic_uint hold_frames, hold_ms, delay_ms;
     atomic_uint least, most; /* payload bytes of a cut piece; most = 0: gso_size */
     atomic_uint tos;
@@ -74,7 +74,7 @@ fed_status bad_line_open(bad_line *line, bad_rates *rates, uint64_t seed, bad_em
                          void *user, fed_error *err) FED_CHECKED;
 void bad_line_close(bad_line *line);
 
-/** Take a frame that came in at side `from` (0 or 1), and may change its bytes. */
+/** Take a frame that came in at side `from` (0 or 1). Its bytes may be changed. */
 void bad_line_take(bad_line *line, int from, bad_frame *frame, int64_t now_ms);
 
 /** Send the delayed frames whose time has come. Returns how long the next one waits, at most 1000

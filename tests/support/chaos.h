@@ -19,8 +19,8 @@ typedef struct chaos_board {
     atomic_int over;  /* 1: the helper processes end */
     atomic_llong clock_ahead_ms;
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
-    atomic_uint repeated, stale, lost_answers;    /* requests: sent again, sent out of order */
-    atomic_uint enrolled, finished, acknowledged; /* acknowledged: number of updates */
+    atomic_uint repeated, stale, lost_answers;    /* repeated: updates sent twice */
+    atomic_uint enrolled, finished, acknowledged; /* acknowledged: acknowledgements of updates */
     atomic_uint round, given, counted;            /* the newest round that a device was told of:
                                                      its number, slots given, updates
                                                      acknowledged */
@@ -29,19 +29,19 @@ typedef struct chaos_board {
 typedef struct chaos_run {
     chaos_board *board;
     char directory[300];               /* holds coordinator/, device0/, ... and device0.log, ... */
-    uint16_t front_port, devices_port; /* the coordinator's; kept on a restart; 0: any */
+    uint16_t front_port, devices_port; /* the coordinator's; 0: any that are free */
     uint64_t seed;
-    uint32_t wait_most_ms; /* longest time until a device asks again; it keeps the test short */
+    uint32_t wait_most_ms; /* longest pause of a device between two steps */
     char ca[4096];
     uint32_t piece_bytes; /* piece size of the devices' client; 0: its default */
     const char *servers;  /* addresses that devices use, without proxy; NULL: those of the board */
     uint32_t patience_ms; /* of the devices' transports; 0: the default */
-    unsigned slots;       /* slots per device; with more than 1 it takes part in all tasks */
-    int far;              /* descriptor of the far network namespace; -1: none */
+    unsigned slots;
+    int far; /* descriptor of the far network namespace; -1: none */
 } chaos_run;
 
-/** Every fourth device is in the far network. It reaches the coordinator at that network's
- * address, without a proxy. */
+/** Every fourth device is in the far network. It reaches the coordinator at CHAOS_NEAR, without a
+ * proxy. */
 enum { CHAOS_FAR_EVERY = 4 };
 #define CHAOS_NEAR "10.99.0.1"
 
@@ -56,12 +56,12 @@ void chaos_net_enter(const chaos_run *run);
 /** Return how often a packet to the devices had to wait for the link. *bytes: bytes carried. */
 unsigned long chaos_net_held_back(const chaos_run *run, unsigned long *bytes);
 
-/** Exit statuses of an unfinished device: start it again, or fail the test. */
+/** Exit statuses of an unfinished child: start it again, or fail the test. */
 enum { CHAOS_AGAIN = 3, CHAOS_WANTS_A_PERSON = 4 };
 
 /* The main functions of the child processes. None of them returns. */
 
-/** Serve the coordinator. Where the run's port is 0, use a free one and write it to the board. */
+/** Serve the coordinator, and write its ports to the board. */
 _Noreturn void chaos_coordinator(const chaos_run *run);
 
 /** Step a device until it knows that the task is over. life: how often the device was started

@@ -1,5 +1,4 @@
-/* A device of the chaos test: the real client and transport, on a link that repeats and loses
- * messages. */
+/* A coordinator and a device of the chaos test. The device's link repeats and loses messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -75,7 +74,6 @@ static bool lucky(bad_line *l, unsigned of_100) {
     return l->run->board->storm != 0 && fed_rng_below(&l->dice, 100) < of_100;
 }
 
-/** Append a record by one call of write, so that a kill can't leave half of it. */
 static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t len) {
     fed_writer w;
     fed_writer_growing(&w);

@@ -72,7 +72,7 @@ static void draw_fate(const chaos_run *run, proxy_line *l, fed_rng *dice) {
     }
     switch (fed_rng_below(dice, 8)) {
     case 0:
-    case 1: /* break after few or many bytes; most handshakes take 3 KB */
+    case 1: /* break after few or many bytes */
         l->left = 1 + (int64_t)fed_rng_below(dice, 40000);
         board->broken_lines++;
         break;
@@ -208,7 +208,7 @@ void chaos_proxy(const chaos_run *run) {
                 continue;
             }
             l->credit = tick && l->rate > 0 ? l->rate : l->credit;
-            /* Do not poll a lane whose bytes may not pass now; the next tick tries it again. */
+            /* Do not poll a connection that may pass no bytes now; the next tick tries it again. */
             bool held = allowed(l, 1) == 0;
             waiting |= held || l->rate > 0;
             polls[2 + 2 * count] =

@@ -48,7 +48,8 @@ typedef struct contract_message {
     float *residual; /* the values minus what was sent */
 } contract_message;
 
-/** Encode x. residual: NULL, or malloc'ed; it is added to x, and the message owns it. */
+/** Encode residual + x, each of which may be NULL. The message owns the residual, which is
+ * malloc'ed. */
 contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
                                       size_t n);
 

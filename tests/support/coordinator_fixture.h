@@ -46,8 +46,7 @@ typedef struct answer {
 void coordinator_setup(coordinator *c);
 void coordinator_teardown(coordinator *c);
 
-/** Skip this test unless the store is SQLite: for a test that reads or changes the store's file.
- * The store is FED_TEST_STORE's or the default; ctest runs the programs on every store. */
+/** Skip this test unless the store is SQLite: for a test that reads or changes the store's file. */
 void coordinator_only_on_sqlite(void);
 
 /** Define a cmocka test whose *state is a new coordinator. */
@@ -109,7 +108,8 @@ void answer_expect(answer *a, int status, const char *word);
 /** Return the status and the word as text. Valid until the next call. */
 const char *answer_short(int status, const char *word);
 
-/** Check in as a device that knows all tasks, and that the coordinator must answer at once. */
+/** Check in as a device whose software knows all that a task may need. The coordinator must answer
+ * at once. */
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version);
 

@@ -246,7 +246,8 @@ static void drain_all(cut_lines *lines, pair *p) {
     }
 }
 
-/* Find the deed's statement in new bytes. Returns false if a deed has ended the connection. */
+/* Look for the deed's statement in new bytes, and do the deed there. Returns false if it has ended
+ * the connection. */
 static bool pass_statements(cut_forwarder *f, pair *p) {
     cut_line *line = &f->lines->line[p->line];
     lane *up = &p->up;

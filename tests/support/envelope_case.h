@@ -5,7 +5,8 @@
 
 #include "fedcodec/envelope.h"
 
-/** Tensors: dense1.weight (600 values), dense1.bias (7), scale (1). The last two form the group. */
+/** Tensors: dense1.weight (600 values), dense1.bias (7), scale (1). The last two are small, and are
+ * sent as a group. */
 enum { ENVELOPE_SIZE = 2 * 300 + 7 + 1, ENVELOPE_SMALL = 100 };
 
 typedef struct envelope_case {

@@ -26,7 +26,7 @@ typedef struct exchange_entry {
     fed_error err;
     float *sums;       /* [steps * exchange_size()]; NULL for an aggregator */
     uint32_t complete; /* number of completed steps */
-    float *state;      /* the codec's residuals; NULL: none */
+    float *state;      /* the exchange's saved state; NULL: not saved */
     size_t state_size;
     fed_gpu_stream *stream;
 } exchange_entry;

@@ -1,4 +1,4 @@
-/* Runs one operation many times, with each kind of fault at each of its system calls. */
+/* Runs one operation many times, each time with a fault at another of its system calls. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULT_SWEEP_H
 #define FAULT_SWEEP_H

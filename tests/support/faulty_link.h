@@ -14,7 +14,7 @@ typedef struct faulty_plan {
     uint64_t at; /* events of the victim before it fails; 0: no rank fails */
     bool orderly;
     uint32_t delay_us;
-    uint32_t mix; /* up to this many events, at most 16, change their order */
+    uint32_t mix; /* size of the buffer from which the next event is drawn, at most 16; 0: as 1 */
     uint64_t seed;
 
     uint64_t events[FAULTY_RANKS]; /* result: number of each rank's events */

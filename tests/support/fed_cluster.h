@@ -28,7 +28,7 @@ typedef struct fed_cluster {
     uint16_t front, devices;
     char servers[400]; /* the addresses of all fronts, for fedclient_options.server */
     char *ca;
-    long requests;     /* value of `fedserver run --requests`; 0: its default */
+    long requests;     /* value of `fedserver run --requests`; 0: 100 */
     const char *proxy; /* value of `fedserver run --proxy-protocol`; NULL: without */
 } fed_cluster;
 

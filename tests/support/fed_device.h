@@ -6,8 +6,8 @@
 #include "fed_fake.h"
 #include "fedclient/fedclient.h"
 
-/** A client whose training callback adds small multiples of 2^-10 to the values. `trained` sums all
- * durable trainings. So `trained` equals what was counted plus the residual. */
+/** A client whose training callback adds small multiples of `step` to the values. `trained` sums
+ * all durable trainings. So `trained` equals what was counted plus the residual. */
 typedef struct fed_device {
     fed_fake fake;
     fed_fake_flash flash;
@@ -16,7 +16,7 @@ typedef struct fed_device {
     fed_error err;
     float *trained, *last; /* last: the latest training */
     uint64_t calls;
-    float step;        /* unit of the changes: 2^-10 */
+    float step;        /* unit of the changes; 2^-10 unless a test sets it */
     fed_status answer; /* status that the callback returns */
     uint32_t samples;
     float poison; /* added to value 5; NaN makes the training invalid */

@@ -5,8 +5,8 @@
 
 #include "fedclient/fedclient.h"
 
-/** The s-th training of device k depends on k and s only. Its values are multiples of 2^-10 from -4
- * * 2^-10 to 4 * 2^-10, so sums of them are exact in float32. */
+/** The s-th training of device k depends on k and s only. Its values are integers from -4 to 4,
+ * times 2^-10, so sums of them are exact in float32. */
 typedef struct fed_drill {
     uint32_t client;
 } fed_drill;

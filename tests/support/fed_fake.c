@@ -26,7 +26,7 @@ static size_t read_body(const fedclient_body *body, uint8_t **data) {
     return at;
 }
 
-/** Return why an enrolment is refused, or NULL. A good token has a fixed prefix, and works once. */
+/** Return why an enrolment is refused, or NULL. */
 static const char *enrol_refusal(const fed_fake *fake, const char *token, const uint8_t *key) {
     const bool known = memcmp(key, fake->key, sizeof fake->key) == 0;
     if (token == NULL) {
@@ -595,8 +595,6 @@ static void flash_leave(void *user, void *room) {
     flash->lends->leave(flash->inner.user, room);
 }
 
-/** Provide flash memory that a put fills, so that a failed write leaves the stored value
- * unchanged. */
 static fed_status flash_give(void *user, const char *key, void *room, size_t len, fed_error *err) {
     FED_TRY(flash_put(user, key, room, len, err));
     fed_fake_flash *flash = user;

@@ -38,7 +38,7 @@ typedef struct fed_fake_plan {
 enum { FED_FAKE_VERSIONS = 64 };
 
 /** Each round takes one update, which becomes the next version's delta. So the model is the initial
- * model plus all counted updates. Sums of multiples of a power of two are exact. */
+ * model plus all counted updates. */
 typedef struct fed_fake {
     fedclient_transport transport;
     fed_task task;
@@ -50,12 +50,12 @@ typedef struct fed_fake {
     uint64_t lease, last_lease;
     uint32_t evaluated; /* newest version that was evaluated, plus 1 */
     fed_metric metric;
-    bool no_own;         /* the fake refuses custom metrics */
+    bool no_own;         /* the fake does not offer custom metrics */
     fed_own_metrics own; /* custom metrics of the last update or evaluation */
     uint8_t protocol;
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */
     bool gone;           /* the fake has deleted its deltas */
-    uint64_t dies_at;    /* number of the request from which nothing arrives; UINT64_MAX: never */
+    uint64_t dies_at;    /* from this request on (the first is 0), none is answered */
     bool dies_answering; /* the request number dies_at is still done */
     bool dies_midway;    /* half of the request number dies_at is done, as with FED_FAKE_MIDWAY */
     bool whole_only;     /* the fake refuses pieces */
@@ -65,7 +65,7 @@ typedef struct fed_fake {
     fed_writer message;
     fed_fake_plan plan;
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
-    uint64_t sent_bytes, received_bytes; /* bytes of models and updates that arrived */
+    uint64_t sent_bytes, received_bytes; /* bytes of models sent, of updates received */
     uint64_t renewals;
     uint16_t devices_port; /* the port for devices in answers with certificates; 0: 8444 */
     bool wants_renewal;    /* each check-in's answer asks the device to renew its certificate */
@@ -76,8 +76,8 @@ typedef struct fed_fake {
     uint64_t declines;
     uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
     fed_decline declined;  /* the last decline; if it has a reason, check-ins are answered WAIT */
-    bool no_worker_groups; /* the fake refuses worker groups */
-    bool no_named;         /* refuses worker groups that name devices */
+    bool no_worker_groups; /* the fake does not offer worker groups */
+    bool no_named;         /* it does not offer worker groups that name devices */
     uint64_t groups;
     fed_worker_group group;
     uint32_t deadline_ms;

@@ -25,7 +25,7 @@ typedef struct peer {
     fed_load *load;
     state state;
     uint32_t watched;
-    bool parked; /* the answer is to a posted request */
+    bool parked; /* the request was sent by fed_load_post */
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;
@@ -53,7 +53,7 @@ struct fed_load {
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
-    size_t due, parked; /* numbers of missing answers; parked: those to posted requests */
+    size_t due, parked; /* numbers of missing answers, to fed_load_run and to fed_load_post */
     size_t answers, failures;
     float *ms; /* response times */
     uint8_t chunk[CHUNK];

@@ -46,8 +46,8 @@ size_t fed_load_connect(fed_load *load, size_t parallel, double *seconds);
 fed_load_result fed_load_run(fed_load *load, size_t first, size_t count, fed_load_ask ask,
                              fed_load_heard heard, void *user, double limit_s);
 
-/** Send one request on each of these connections. A later fed_load_run or fed_load_wait receives
- * the answers. Returns how many requests were sent. */
+/** Send one request on each of these connections that is idle. A later fed_load_run or
+ * fed_load_wait receives the answers. Returns how many requests were sent. */
 size_t fed_load_post(fed_load *load, size_t first, size_t count, fed_load_ask ask,
                      fed_load_heard heard, void *user);
 

@@ -1,4 +1,4 @@
-/* The GPU of a test. Without a usable one, the test is skipped. */
+/* The GPU of a test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GPU_H
 #define FED_TEST_GPU_H

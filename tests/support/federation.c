@@ -292,7 +292,7 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     return answered;
 }
 
-/** Note when the process's next step is due. Only a planned fault may make a step fail. */
+/** Note when the process's next step is due, and whether the process has finished. */
 static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);

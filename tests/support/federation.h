@@ -54,19 +54,19 @@ typedef struct federation_setup {
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
 } federation_setup;
 
-/** The faults of each process, for its first start and for its later starts. */
+/** A fault in one process, or a storm of faults in all. */
 typedef struct federation_fault {
     unsigned process;
     fault_kind kind;
-    uint64_t at[FEDERATION_LIVES]; /* number of the system call that fails; 0: none */
-    uint64_t storm;                /* not 0: seed for the times at which processes die */
+    uint64_t at[FEDERATION_LIVES]; /* for each life: number of the call that fails; 0: none */
+    uint64_t storm;                /* not 0: seed for random faults of all processes */
     fault_lie lie;
 } federation_fault;
 
 typedef struct federation_result {
     bool fired;
     char what[200];
-    uint64_t calls[FEDERATION_PROCESSES]; /* numbers of system calls that change files */
+    uint64_t calls[FEDERATION_PROCESSES]; /* calls that change files, in the first life */
     unsigned kills, turns, refused, counted;
     unsigned lost, twice;
     uint64_t digest;
@@ -166,8 +166,8 @@ void federation_bury(federation *f, unsigned who);
 bool federation_send(int fd, const fed_writer *w);
 bool federation_receive(int fd, fed_writer *w);
 
-/** A device's request: u8 front, u8 named, fingerprint[32], then the strings method, path, query,
- * bearer, Range and If-Range, then the body. */
+/** The first byte of a message. In a device's request, after FEDERATION_ASK: u8 front, u8 named,
+ * fingerprint[32], the strings method, path, query, bearer, Range and If-Range, and the body. */
 enum {
     FEDERATION_ASK = 'A',
     FEDERATION_STEP = 'S',
@@ -176,13 +176,13 @@ enum {
     FEDERATION_QUIT = 'Q'
 };
 
-/** Enrol every device. Every run begins with the files that this function leaves. */
+/** Enrol every device. Later runs begin with the files that this function leaves. */
 void federation_enrol(federation_setup *setup);
 
 /** Check that no name in the directory contains `mark` (D6 of docs/durability.md). */
 void federation_check_leftovers(federation *f, const char *directory, const char *mark);
 
-/** Add to the history that a device was told of this version, or that this update counts. */
+/** Add to the history: a device was told of this version, or this update was acknowledged. */
 void federation_report_version(federation *f, unsigned device, uint32_t version, uint64_t digest);
 void federation_report_update(federation *f, unsigned device, const uint8_t *update, size_t len);
 

@@ -1,4 +1,4 @@
-/* The GPU of a test: FED_TEST_DEVICE, or the first usable one. Without any, the test is skipped. */
+/* The GPU of a test: FED_TEST_DEVICE, or the first usable one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GPU_CASE_H
 #define FED_TEST_GPU_CASE_H

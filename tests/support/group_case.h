@@ -25,7 +25,7 @@ typedef struct worker_group_board {
     char address[128]; /* address of the failure detector; valid once `open` is set */
     atomic_bool open;
     atomic_uint finish;
-    atomic_uint put[WORKER_GROUP_GENERATIONS][WORKER_GROUP_MOST]; /* number of steps */
+    atomic_uint put[WORKER_GROUP_GENERATIONS][WORKER_GROUP_MOST]; /* a rank's steps */
     atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
     atomic_uint odd, give_up; /* the workers that report a wrong digest or end early */
     atomic_uint stuck;
@@ -56,7 +56,7 @@ void group_case_start(group_case *g, uint32_t size, uint32_t min);
 /** Wait for so many verdicts. The test fails if they do not come. */
 void group_case_await(group_case *g, uint32_t verdicts);
 
-/** Wait until all living members except `except` have done `more` steps in this generation. */
+/** Wait until all members except `except` have done `more` steps in this generation. */
 void group_case_await_steps(group_case *g, uint32_t generation, uint32_t more, uint32_t except);
 
 /** Let the living members finish, and return the failure detector's final state. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 typedef struct guarded {
-    uint8_t *data; /* not aligned */
+    uint8_t *data; /* may be unaligned */
     size_t len;
     void *pages;
     size_t pages_len;

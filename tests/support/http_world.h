@@ -31,7 +31,7 @@ struct fedserver {
     char directory[256];
     atomic_int handled, waiting, ticks, reloads, let_go;
     atomic_int parts;
-    uint8_t known[FED_SHA256_SIZE]; /* the device that sends to /parts */
+    uint8_t known[FED_SHA256_SIZE]; /* of the device that sends to /parts */
     atomic_bool released, commit_fails, tick_waits;
     atomic_ullong epoch;
     bool begun, inside; /* inside: a batch is open */

@@ -23,8 +23,7 @@ bool kill_balancer_is_there(kill_balancer which) {
     }
 }
 
-/* The health check is that of deploy/conf/haproxy.cfg: it moves the devices of a coordinator that
- * hangs. */
+/* As in deploy/conf/haproxy.cfg, a health check moves the devices of a coordinator that hangs. */
 static void configure_haproxy(FILE *conf, const char *directory, const char *address,
                               const unsigned ports[2], unsigned first, unsigned count) {
     fprintf(conf,

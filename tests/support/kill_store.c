@@ -63,7 +63,7 @@ void kill_store_repair(kill_store *store) {
 void kill_store_open(kill_store *store) {
     *store = (kill_store){.primary = 0};
     fed_test_tmpdir(store->directory, sizeof store->directory);
-    assert_int_equal(chmod(store->directory, 0755), 0); /* the servers run as another user */
+    assert_int_equal(chmod(store->directory, 0755), 0); /* the servers may run as another user */
     fed_postgres_open(&store->server[0]);
     lay_line(store, 0);
     kill_store_repair(store);

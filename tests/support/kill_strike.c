@@ -179,7 +179,7 @@ static void strike_primary(kill_world *w, const kill_strike *s) {
     }
 }
 
-/* Kill the primary and promote its standby. No commit ends until the old primary is its standby. */
+/* Kill the primary and promote its standby. Then make the old primary its standby. */
 static void fail_over(kill_world *w) {
     if (w->setup->no_standby) {
         const char *where = kill_store_primary(w->setup->store)->where;
@@ -224,7 +224,7 @@ static void strike_balancer(kill_world *w, const kill_strike *s) {
         signal_child(&w->balancer, SIGCONT);
         return;
     }
-    const unsigned k = s->step % w->setup->coordinators; /* devices can still reach the others */
+    const unsigned k = s->step % w->setup->coordinators;
     cut_devices(w, k, s->late ? CUT_HOLE : CUT_OFF);
     tend_for(w, CUT_MS);
     cut_devices(w, k, CUT_OPEN);

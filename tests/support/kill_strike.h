@@ -21,15 +21,15 @@ typedef enum kill_fault {
     KILL_STANDS,   /* the victim gets SIGSTOP, and SIGCONT 3 s later */
     KILL_CUT_OFF,  /* the victim's connections break, or nothing passes on them */
     /* The victim, a coordinator, gets SIGSTOP, and SIGCONT once the rounds have gone on without it.
-     * So it hangs for longer than any wait of the others. */
+     * Behind nginx it gets SIGCONT 3 s later. */
     KILL_HANGS,
     KILL_FAULTS
 } kill_fault;
 
 typedef enum kill_phase {
-    KILL_OPEN = 0, /* some updates of the round have arrived */
+    KILL_OPEN = 0, /* an update of the round was acknowledged */
     KILL_FULL,     /* each slot of the round is taken */
-    KILL_CLOSING,  /* the last update of the round is on its way, or has arrived */
+    KILL_CLOSING,  /* at most one of the round's updates is not acknowledged yet */
     KILL_PHASES
 } kill_phase;
 
@@ -38,7 +38,7 @@ typedef struct kill_strike {
     kill_fault fault;
     kill_phase phase;
     /* A coordinator's fault happens at the step-th statement to the store from the phase on; 0: at
-     * once. With `late` that statement still passes, but not its answer. */
+     * once. With `late` that statement still passes. */
     unsigned step;
     bool late;
 } kill_strike;

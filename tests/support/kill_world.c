@@ -41,7 +41,6 @@ typedef struct mode {
     uint32_t piece_bytes;
 } mode;
 
-/* All sums are exact in float32 (fed_drill.h). With 2^18 values, a thread makes the new version. */
 static const mode modes[KILL_MODES] = {
     [KILL_SYNCHRONOUS] = {.model = "input 128 | dense 64 | relu | dense 10",
                           .codec = "topk:p=0.1",
@@ -250,8 +249,8 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
         w->lines->line[w->store_line[k][server]].victim = 0;
     }
     w->ended += !killed;
-    /* A coordinator may end by itself (S2 in docs/durability.md): its store failed, or on a busy
-     * machine it was late by two seconds and lost the lead. */
+    /* A coordinator may end by itself (S2 in docs/durability.md), because its store failed or
+     * because it lost the lead. */
     if (!killed && !(WIFEXITED(how) && WEXITSTATUS(how) == 1)) {
         kill_break(w, "coordinator %u ended with %s %d", k, WIFEXITED(how) ? "status" : "signal",
                    WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how));

@@ -31,7 +31,7 @@ typedef struct kill_setup {
     const char *program, *other;
     const char *plant; /* fault that `program` has planted (FED_PLANT); NULL: none */
     kill_balancer balancer;
-    bool no_standby; /* planted fault: commits do not wait for the standby, which gets nothing */
+    bool no_standby; /* planted fault: before a failover, commits no longer wait for the standby */
     kill_store *store;
 } kill_setup;
 
@@ -60,7 +60,7 @@ typedef struct kill_world {
     char broken[300]; /* the first thing that was wrong; "": nothing */
 } kill_world;
 
-/** Start everything. Returns when all devices are enrolled and have begun to train. */
+/** Start everything. Returns when all devices are enrolled. */
 void kill_world_open(kill_world *w, const kill_setup *setup);
 void kill_world_close(kill_world *w);
 

@@ -399,7 +399,7 @@ static size_t traffic_size(uint32_t from, uint32_t to, uint32_t number) {
 
 typedef struct traffic {
     uint8_t *slot[IN_FLIGHT];
-    uint64_t busy[IN_FLIGHT];         /* token of the message in the slot; 0: none */
+    uint64_t busy[IN_FLIGHT]; /* token of the slot's message, with bit 63 set; 0: no message */
     uint32_t to, number[RANKS], sent; /* number: next message to each receiver */
     uint32_t got[RANKS], left, in_flight;
 } traffic;

@@ -9,7 +9,7 @@
 bool mpi_job_possible(void);
 
 /** Run `mpirun -n ranks program args`, at most 20 minutes. Returns the exit status, 0 if all ranks
- * ended with 0. out: the output, cut to cap - 1 bytes. */
+ * ended with 0. out: the output, without lines that do not fit. */
 int mpi_job_run(const char *program, const char *args, unsigned ranks, char *out, size_t cap);
 
 /** Environment of mpirun, for Open MPI 4 and 5: allow root, and more ranks than processors. Leak

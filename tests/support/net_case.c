@@ -90,7 +90,7 @@ static const char *const texts[] = {
     "input 1x6x6 | a: maxpool 2 | b: dense 4 | from a | dense 4 nobias | add b | dense 3",
     "input 6 | a: dense 6 | add a | relu | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | concat a | relu | concat a | dense 3",
-    /* For each kind of layer, another layer that reads the same value */
+    /* Values that several layers read */
     "input 8 | a: dense 6 | dense 6 | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | b: dense 4 | from a | dense 4 | add b | dense 3",
     "input 2x7x7 | a: conv 4 2 | conv 4 3 | maxpool 2 | b: conv 4 1 | from a | maxpool 3 | add b "
@@ -99,7 +99,7 @@ static const char *const texts[] = {
     "| widen 5 | add c | d: conv 5 1 | dropout 0.3 | add d | dense 3",
     "input 3x4x4 | a: conv 5 1 | maxpool 3 stride 1 pad 1 | add a | b: conv 5 1 | tanh | add b "
     "| c: conv 5 1 | avgpool 3 stride 1 pad 1 | add c | d: conv 5 1 | sigmoid | add d | dense 3",
-    /* Layers that may come last */
+    /* These five end with a layer other than dense. */
     "input 3x5x5 | conv 5 3 | maxpool 3",
     "input 3x5x3 | conv 5 3 | bn",
     "input 3x3x3 | conv 19 3 | lrn 3 alpha 1 | relu",

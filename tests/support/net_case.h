@@ -61,7 +61,8 @@ void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, flo
 void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
                          const float *score_grad, float *grad);
 
-/** Call check for every net on every engine. To save time, a device gets only some of the nets. */
+/** Call check for every net on each engine of the processor, and to save time for some nets on
+ * those of devices. */
 void net_case_each(void (*check)(const net_case *c, const net_engine *e));
 
 #endif

@@ -149,7 +149,6 @@ static bool read_ip(const fednic_frame *frame, nic_parts *p, size_t *end) {
     return true;
 }
 
-/* Check the offload header as Linux does in virtio_net_hdr_to_skb. */
 static bool check_offload(const fednic_frame *frame, const nic_parts *p, uint8_t protocol) {
     const fednic_offload *o = &frame->offload;
     const uint8_t *tcp = frame->data + p->tcp;

@@ -46,8 +46,8 @@ typedef struct nic_parts {
     uint32_t seq;
 } nic_parts;
 
-/** Check lengths, checksums and the offload header of a frame, as Linux does. protocol: the
- * protocol number in the pseudo-header. On an error, print a line on stderr and return false. */
+/** Check lengths, checksums and the offload header of a frame. protocol: the protocol number in the
+ * pseudo-header. On an error, print a line on stderr and return false. */
 bool nic_frame_read(const fednic_frame *frame, uint8_t protocol, nic_parts *parts);
 
 /** Copy a frame to `memory`, which has FRAME_ROOM bytes, and complete a partial checksum. */

@@ -27,7 +27,7 @@ typedef struct end {
     size_t sent, received;
     uint32_t sends_from, expects_from;
     bool closed;
-    uint8_t raw, rounded; /* bit i: byte i of the float equals raw (rounded) */
+    uint8_t raw, rounded; /* 1: the present float's bytes so far fit its raw (rounded) value */
 } end;
 
 typedef struct stream {

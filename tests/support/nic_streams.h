@@ -7,7 +7,8 @@
 
 enum { NIC_BOUND = 10, NIC_STREAMS = 16 };
 
-/** One connection. Both ends send `bytes` bytes at the same time. 0: the system's default. */
+/** One connection. Both ends send `bytes` bytes at the same time. mss, room, tos, port: 0 is the
+ * system's default. */
 typedef struct nic_stream_plan {
     bool marked; /* the NIC treats the payload as floats; false: as plain bytes */
     bool six;

@@ -11,7 +11,7 @@
 typedef struct nor_flash {
     fedclient_flash port;
     uint8_t *byte;       /* uint8[blocks * block_bytes] */
-    uint8_t *programmed; /* uint8[units]; 1: programmed since the last erase */
+    uint8_t *programmed; /* 1: must be erased before it is programmed */
     uint32_t *erased;    /* uint32[blocks]: number of erases */
     uint64_t calls;      /* program and erase calls since power on */
     uint64_t cut_at;     /* number of the call during which power fails; 0: none */

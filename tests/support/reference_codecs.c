@@ -129,7 +129,8 @@ static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* Mark the k largest values of this sign. Returns the magnitude of their mean. */
+/* Mark the k largest values of this sign, or all if there are fewer. Returns the magnitude of their
+ * mean. */
 static double sbc_side(const float *x, size_t n, size_t k, float sign, bool *chosen,
                        size_t *count) {
     reference_place *places = fed_reference_make(n, sizeof *places);

@@ -94,7 +94,8 @@ static double dot(const matrix *p, size_t a, size_t b) {
     return sum;
 }
 
-/* Make the columns orthonormal, and move those that are kept to the front. Returns their number. */
+/* Make the columns orthonormal, and drop those that depend, or almost, on earlier ones. Returns how
+ * many are left. They are at the front. */
 static size_t orthonormalise(matrix *p, size_t rank) {
     size_t kept = 0;
     for (size_t k = 0; k < rank; k++) {

@@ -56,8 +56,8 @@ static float nearest_bfloat16(float v) {
     return (float)fmax(fmin(nearest, largest), -largest);
 }
 
-/* Return 127 / the largest magnitude. *scale: the step between int8 levels; 0: all values arrive as
- * 0. */
+/* Return 127 / the largest magnitude. *scale: the step between int8 levels. Both are 0 if all
+ * values arrive as 0. */
 static float inverse_scale(const float *x, const uint32_t *index, size_t count, float *scale) {
     float max = 0.0f;
     for (size_t k = 0; k < count; k++) {

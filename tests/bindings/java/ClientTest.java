@@ -132,7 +132,7 @@ final class ClientTest {
     }
 
     public void texts_are_any_utf_8() throws Exception {
-        String name = "Ger\u00e4t \ud83d\ude00"; // four bytes of UTF-8, six of JNI's own encoding
+        String name = "Ger\u00e4t \ud83d\ude00"; // the emoji has four bytes in UTF-8, six in JNI's own encoding
         String ca;
         try (Coordinator home = new Coordinator()) {
             ca = new String(Files.readAllBytes(home.ca().toPath()), StandardCharsets.UTF_8);

@@ -1,4 +1,4 @@
-// A device whose process is killed at any instant goes on from its folder, and loses nothing.
+// A device whose process was killed goes on from its folder.
 // SPDX-License-Identifier: Apache-2.0
 import fed.Client;
 import fed.TrainResult;

@@ -1,4 +1,4 @@
-// Another thread can end a client, whatever the client is doing. A closed client refuses all calls.
+// Another thread can end a client. A closed client refuses calls.
 // SPDX-License-Identifier: Apache-2.0
 import fed.Client;
 import fed.Event;
@@ -10,7 +10,7 @@ final class StopTest {
     public void a_step_that_waits_ends() throws Exception {
         try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) { // no task: the step waits for one
             Check.sideBySide(() -> client.run(ClientTest.adder(1, 1)), () -> {
-                Thread.sleep(200); // by now the coordinator most likely holds the answer back; the test passes at any time
+                Thread.sleep(200); // by now the coordinator most likely holds the answer back; the test passes in either case
                 client.stop();
             });
             FedException stopped = Check.fails(FedException.class, "asked this client to stop", () -> client.step(ClientTest.adder(1, 1)));

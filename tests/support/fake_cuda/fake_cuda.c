@@ -1,4 +1,4 @@
-/* A fake libcuda.so.1 on OpenCL, with stricter checks than the real one. */
+/* A fake libcuda.so.1 on OpenCL, which checks its arguments. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 200
 #include "fake_cuda.h"
@@ -64,7 +64,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
     cl_command_queue queue;
     cuda_graph capture; /* the graph that records the stream; NULL: none */
-    unsigned calling;   /* running host functions; protected by fake.lock */
+    unsigned calling;   /* number of running host functions; protected by fake.lock */
 };
 
 struct CUevent_st {

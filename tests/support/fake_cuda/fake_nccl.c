@@ -74,7 +74,8 @@ nccl_result ncclGetUniqueId(nccl_id *id) {
     return NCCL_OK;
 }
 
-/* Wait until all ranks have called this. Fails after an abort. The caller has the lock. */
+/* Wait until all ranks have called this. Fails after an abort or PATIENCE seconds. The caller has
+ * the lock. */
 static nccl_result meet(team *t) {
     struct timespec until;
     const uint32_t turn = t->turn;

@@ -1,4 +1,4 @@
-/* A fake libnvrtc. Its compiled program is the source text, in which OpenCL finds errors. */
+/* A fake libnvrtc. Its compiled program is the source text. OpenCL must be able to compile it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 200
 #include "fake_cuda.h"

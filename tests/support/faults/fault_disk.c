@@ -218,7 +218,7 @@ static bool lies_about(int fd) {
     return plan->lie == FAULT_LIES_ON_ALL || (plan->lie == FAULT_LIES_ON_NAMES && names);
 }
 
-/* Record a sync in the image of the disk, without a real sync. */
+/* Do no real sync, but record it in the image of the disk if there is one. */
 static int sync_fd(const char *name, int fd, long number) {
     char path[PATH_MAX];
     if (!watched_fd(fd, path)) {

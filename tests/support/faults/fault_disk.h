@@ -12,9 +12,6 @@
  * create or truncate), mkstemp, write, pwrite, writev, ftruncate, fsync, fdatasync, rename, unlink,
  * mkdir and rmdir. Calls for files under the watched directory are counted from 1, and serialized
  * among threads.
- *
- * Only these calls change what survives the process. So a test that ends the process at each call
- * covers every moment.
  */
 typedef enum fault_kind {
     FAULT_NONE = 0,
@@ -30,7 +27,6 @@ typedef enum fault_kind {
 
 enum { FAULT_FULL_CALLS = 40, FAULT_SECTOR = 512 };
 
-/** How the disk lies about syncs. */
 typedef enum fault_lie {
     FAULT_HONEST = 0,
     FAULT_LIES_ON_ALL,
