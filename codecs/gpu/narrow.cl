@@ -1,5 +1,5 @@
-/* The common part of float16 and bfloat16, after the codec's own source, which defines narrow,
- * widen and NARROW_INFINITY: the first code of a magnitude that is infinite or NaN. */
+/* The common part of float16 and bfloat16. The source of each codec, which comes first, defines
+ * narrow, widen and NARROW_INFINITY. NARROW_INFINITY is the first code that is infinite or NaN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define DENSE_HEAD 0U
 

@@ -106,7 +106,8 @@ typedef struct fedclient_pending_head {
 
 #define FEDCLIENT_HAVE_NONE UINT32_MAX
 
-/** The head of a download's piece. Its payload is a range of the answer's bytes. */
+/** The head of a record that holds a piece of a download. The record's payload is a range of the
+ * bytes of the coordinator's answer. */
 typedef struct fedclient_download_head {
     uint64_t task;       /* 0: no download */
     uint32_t have;       /* version that the download starts from, or FEDCLIENT_HAVE_NONE */

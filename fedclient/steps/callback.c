@@ -10,7 +10,6 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
                                    fedclient_record *copy) {
     const fedclient_options *options = &client->options;
     size_t len = 0;
-    /* docs/durability.md, C5: the callback gets a model that is in the store. */
     assert(job->model.bytes != NULL);
     const uint8_t *model = fedclient_record_payload(&job->model, &len);
     if (options->room != NULL && options->platform->memory == NULL) {

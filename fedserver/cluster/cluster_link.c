@@ -318,7 +318,8 @@ static bool make_room(cluster_link *link, size_t slot) {
 fed_status cluster_link_claim(cluster_link *link, void *owner, uint64_t *id, fed_error *err) {
     const size_t slot = link->free_at != 0 ? link->free_at - 1 : link->owner_count;
     if (slot >= OWNERS_MOST || !make_room(link, slot)) {
-        return fed_fail(err, FED_ENOMEM, "no room for one more request on its way to the leader");
+        return fed_fail(err, FED_ENOMEM,
+                        "no room for one more request to the leader: too many have no answer yet");
     }
     owned *o = &link->owners[slot];
     link->free_at = link->free_at != 0 ? o->free_at : 0;

@@ -227,7 +227,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
     }
     FED_TRY(check_downloads(s, task->wire.downloads, err));
-    /* the later phases build on all other values */
+    /* last, for a later phase may use all values that were read before */
     for (uint32_t k = 0; k < task->phase_count; k++) {
         source later = *s;
         fedserver_source_enter(&later, k);

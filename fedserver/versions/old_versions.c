@@ -13,7 +13,7 @@ static fed_status find_keyframe(const fedserver_archive *archive, uint32_t versi
     fed_status status =
         archive->store->keyframe_find(archive->db, archive->task, version, keyframe, NULL, &absent);
     *found = status == FED_OK;
-    /* a damaged keyframe is of no use, so the next one is due */
+    /* a damaged keyframe counts as none */
     return *found || status == FED_ENOTFOUND || status == FED_EFORMAT
                ? FED_OK
                : fed_fail(err, status, "%s", absent.text);

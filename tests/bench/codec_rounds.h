@@ -12,7 +12,7 @@
 
 typedef enum bench_op {
     BENCH_ENCODE,
-    BENCH_UNGUARDED, /* encode without guard: an error may change the residual */
+    BENCH_UNGUARDED, /* encode with fedcodec.unguarded: an error may spoil the residual */
     BENCH_DECODE,
     BENCH_AXPY,
     BENCH_FOLD, /* decode and add to int64 sums */

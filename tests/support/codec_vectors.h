@@ -6,8 +6,8 @@
 #include "fedcodec/codec.h"
 #include "vector_file.h"
 
-/** A golden message; tests/vectors/test_codec_vectors.c describes the file format. A word is the
- * bits of a float32, or a byte of the message. */
+/** A golden message; tests/vectors/test_codec_vectors.c describes the file format. The words
+ * of input, decoded and residual are the bits of float32 values. */
 typedef struct codec_vector {
     char name[VECTOR_NAME];
     char spec[FEDCODEC_SPEC];

@@ -39,7 +39,8 @@ int nic_world_socket(const nic_world *w, int host, int family, int type, int pro
 /** Open packet sockets at the line's ends. */
 void nic_world_line_sockets(const nic_world *w, int sockets[NIC_HOSTS]);
 
-/** Run a shell command in a host's namespace, or in the line's (NIC_HOSTS). It must succeed. */
+/** Run a shell command, which must succeed, in a host's namespace. Host NIC_HOSTS: the line's
+ * namespace. */
 void nic_world_shell(const nic_world *w, int host, const char *command);
 
 /** Write the output of `fednic --stats` for a host's NIC to text. */

@@ -38,12 +38,12 @@ FED_API_BEGIN
  *
  * The bytes are specified in docs/codec-formats.md#envelope.
  *
- * Memory: encoding allocates only to let out grow, and in the second stage zstd. Frames without a
+ * Memory: encoding allocates only to let out grow, but zstd allocates, too. Frames without a
  * second stage are read in place. Reading allocates in four cases. The unpacked bytes of frames
  * with a second stage, at most fedcodec_frame_plain_max each, are kept from open to close. The
  * group's values, 4 bytes each or 8 to fold, are kept while one call runs. fedcodec_message_norm
- * may keep the values of one frame while it runs. zstd allocates while it unpacks. FED_ENOMEM
- * leaves all outputs untouched.
+ * may keep the values of one frame while it runs. zstd allocates while it unpacks. After FED_ENOMEM
+ * all outputs are as they were, but those of fedcodec_envelope_unpack.
  */
 
 /* -- Write -- */

@@ -1,4 +1,5 @@
-/* A device's report about its worker group: one struct, one byte layout (docs/protocol.md). */
+/* A device's report about its worker group: a struct, and the two byte layouts of its message
+ * (docs/protocol.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_WORKER_GROUP_H
 #define FED_WORKER_GROUP_H

@@ -72,7 +72,8 @@ typedef struct feddc_membership {
     feddc_verdict *verdict;          /* [size]: the verdicts so far, `verdicts` of them */
     uint32_t members, ranks, verdicts, generation;
     feddc_detector_state state;
-    int64_t since_ms, settled_ms; /* when meeting or training began; time of the last settle */
+    int64_t since_ms;   /* when the state last became FEDDC_MEETING or FEDDC_TRAINING */
+    int64_t settled_ms; /* the last call of feddc_membership_settle, or else of _init */
     uint64_t events;
     /* most completed steps at the last generation's start; fruitless generations in a row */
     uint32_t best, fruitless;

@@ -1,4 +1,5 @@
-/* A device without an operating system: a Cortex-M3 that takes part, by lwIP and mbedTLS. */
+/* A device without an operating system: a Cortex-M3 that takes part over lwIP and
+ * mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -39,8 +39,9 @@ fed_status fedtrain_input_open(const char *directory, const char *name, size_t l
     size_t cap = sizeof input->path - sizeof ".gz";
     int n = snprintf(input->path, cap, "%s%s%s", directory, *directory != '\0' ? "/" : "", name);
     if (n < 0 || (size_t)n >= cap) {
-        return fed_fail(err, FED_EINVAL, "a data file's path is longer than %zu characters: %.80s",
-                        cap, directory);
+        return fed_fail(err, FED_EINVAL,
+                        "the path of %.80s in %.80s is longer than %zu characters: move the data",
+                        name, directory, cap - 1);
     }
     FED_TRY(find(input, limit, err));
     fedtrain_bytes packed = input->bytes;

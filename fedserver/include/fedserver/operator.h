@@ -402,7 +402,7 @@ typedef enum fedserver_check_kind {
 typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, const char *text);
 
 /** Check that everything that is stored keeps the rules of docs/durability.md. Changes nothing.
- * *findings = the number of broken rules. Close the server afterwards. Errors: FED_EBUSY another
+ * *findings = the number of problems found. Close the server afterwards. Errors: FED_EBUSY another
  * process serves the coordinator (check a backup instead); or the error that stopped the check. */
 fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
                            size_t *findings, fed_error *err) FED_CHECKED;

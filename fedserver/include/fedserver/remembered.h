@@ -9,8 +9,8 @@
 FED_API_BEGIN
 
 /* The coordinator remembers which devices came lately, which of them may have a free slot of the
- * round, and the downloads that were made. No device depends on these facts, so they are not
- * stored. After a restart, the coordinator begins without them. */
+ * round, and the answers to downloads that it has made. No device depends on these facts, so they
+ * are not stored. After a restart, the coordinator begins without them. */
 
 /** Append what the coordinator remembers to w. Call it after the last fedserver_commit. */
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) FED_CHECKED;

@@ -202,7 +202,7 @@ fed_status fedserver_sql_delta_add(void *db, uint64_t task, uint32_t version, co
     const fedserver_value none = NO_INT;
     const fedserver_value digest = INT(kept != NULL ? *kept : 0);
     const fedserver_value size = INT(len);
-    assert(version > 0); /* D5 in docs/durability.md: a delta leads from version - 1 to version. */
+    assert(version > 0); /* a delta leads from version - 1 to version */
     return WRITE_NOW(DELTA_ADD, &written, INT(task), INT(version),
                      BLOB(kept != NULL ? (const uint8_t *)"" : part, kept != NULL ? 0 : len),
                      kept != NULL ? digest : none, kept != NULL ? size : none);

@@ -48,7 +48,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
 static fed_status may_train(void *user, fed_error *err) {
     const program *p = user;
     if (now_ms >= p->runs_until_ms) {
-        return fed_fail(err, FED_ECANCELED, "the test ends it");
+        return fed_fail(err, FED_ECANCELED, "the program has to stop");
     }
     return now_ms < p->charges_until_ms ? FED_OK
                                         : fed_fail(err, FED_ESTATE, "this device is not charging");

@@ -90,7 +90,7 @@ static const json_t *of_first(const json_t *root, const char *list, const char *
     return json_object_get(json_array_get(json_object_get(root, list), 0), key);
 }
 
-/* Check when the device and the task are asked again; 0: nothing is declined. */
+/* Check declined_until_ms of the first device and of the first task; until_ms 0: both are null. */
 static void expect_until(coordinator *c, int64_t until_ms) {
     json_t *devices = coordinator_json(c, "/v1/devices", "");
     json_t *status = coordinator_json(c, "/v1/status", "");

@@ -43,9 +43,9 @@ typedef struct feddc_cost_codec {
 
 /** The patterns of messages in an exchange of n bytes among p workers. */
 typedef enum feddc_cost_way {
-    FEDDC_COST_STAR = 0, /* the paper's worker-aggregator: pushes one after the other into one
+    FEDDC_COST_STAR = 0, /* INCEPTIONN's worker-aggregator: pushes one after the other into one
                           * machine, then a tree of log2 p broadcasts */
-    FEDDC_COST_RING,     /* the paper's Algorithm 1 */
+    FEDDC_COST_RING,     /* INCEPTIONN's Algorithm 1 */
     FEDDC_COST_OWNERS,   /* each worker sums 1/p of the values, and sends its sums to all */
     /* one machine beside the workers owns all buckets; it sends sums while pushes still arrive */
     FEDDC_COST_CENTRAL,
@@ -54,7 +54,7 @@ typedef enum feddc_cost_way {
 
 /** The parts of the time of one exchange, in seconds, if none of them overlap. */
 typedef struct feddc_cost {
-    double latency, wire, sum; /* the three terms of section VIII-D */
+    double latency, wire, sum; /* INCEPTIONN's section VIII-D */
     double codec;              /* encode and decode on the busiest rank: CD-SGD's delta */
 } feddc_cost;
 

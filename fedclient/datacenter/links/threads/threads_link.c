@@ -152,8 +152,8 @@ static fed_status enter(const feddc_place *place, fed_error *err) {
 static fed_status threads_open(const feddc_place *place, void **self, fed_error *err) {
     if (place->hub == NULL || place->hub->size != place->size || place->rank >= place->size) {
         return fed_fail(err, FED_EINVAL,
-                        "link threads, rank %u of %u: needs a hub of that size (feddc_hub_new)",
-                        place->rank, place->size);
+                        "link threads, rank %u of %u: needs a hub for %u ranks (feddc_hub_new)",
+                        place->rank, place->size, place->size);
     }
     threads_link *link = calloc(1, sizeof *link);
     if (link == NULL) {
