@@ -19,7 +19,7 @@
 typedef struct fedcodec_gpu_job {
     fed_gpu_stream *stream;
     const fed_gpu_module *module;
-    const double *param; /* encode: the parameters, in range */
+    const double *param; /* encode: the codec's parameters, within their ranges */
     float *residual;     /* encode: float32[n], or NULL for a codec without feedback */
     const float *x;      /* encode: float32[n], or NULL */
     uint8_t *message;    /* encode: output; decode: input */

@@ -62,7 +62,8 @@ FUNC u64 wg_sum64(LOCALP u64 *room, u64 value) {
     return sum;
 }
 
-/* Sum each side's chosen magnitudes in parts: 2,048 values a work-group, side 0 first. */
+/* Sum the magnitudes of each side's chosen values (select.cl explains sides). Each work-group sums
+ * 2,048 values into one element of parts. Side 0 comes first. */
 KERNEL sparse_sums(GLOBAL const side *chosen, GLOBAL const u32 *totals, GLOBAL const float *value,
                    u32 k, u32 each, GLOBAL u64 *parts) {
     LOCAL u64 room[GROUP_SIZE];

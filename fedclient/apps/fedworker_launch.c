@@ -106,8 +106,9 @@ static fed_status read_command(launch *l, fed_error *err) {
         }
     }
     if (l->ranks_at == 0) {
-        return fed_fail(err, FED_EINVAL,
-                        "the command after -- names no number of ranks: write mpirun -n N ...");
+        return fed_fail(
+            err, FED_EINVAL,
+            "the command after -- has no possible number of ranks: write mpirun -n N ...");
     }
     if (l->min == 0) {
         l->min = l->ranks;

@@ -35,8 +35,8 @@ fed_status fedworker_settings_tell(const fedworker_options *o, const fedworker_c
                                    fedworker_settings *settings, fed_error *err) FED_CHECKED;
 void fedworker_settings_free(fedworker_settings *settings);
 
-/** FED_EINVAL: the checkpoint at `path` was made with another value of a setting.
- * Checkpoints of earlier releases lack some of the notes; these are not compared. */
+/** FED_EINVAL: the checkpoint at `path` was made with another value of a setting. A setting that
+ * the checkpoint does not have, as in those of earlier releases, is not compared. */
 fed_status fedworker_settings_fit(const fedworker_settings *settings, const char *path,
                                   const fed_checkpoint *file, fed_error *err) FED_CHECKED;
 

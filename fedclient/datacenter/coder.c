@@ -169,8 +169,8 @@ static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const ui
     return FED_OK;
 }
 
-/* Write x plus the residual, if there is one, as float32 values. The residual may hold a push that
- * the owner left out. */
+/* Write x plus the residual, if there is one, as float32 values. The residual may hold a message
+ * that came too late for an earlier sum. */
 static void send_plain(float *residual, const float *x, size_t n, uint8_t *dst) {
     for (size_t i = 0; i < n; i++) {
         float sum = residual != NULL ? residual[i] + x[i] : x[i];

@@ -130,8 +130,8 @@ static float *residual_of(const feddc_gpu_coder *c, const feddc_shard *shard, si
     return c->at != NULL ? c->residual + c->at[shard->first + k] : NULL;
 }
 
-/* Write x plus the residual, if there is one, as float32 values. The residual may hold a push that
- * the owner left out. */
+/* Write x plus the residual, if there is one, as float32 values. The residual may hold a message
+ * that came too late for an earlier sum. */
 static fed_status send_plain(const feddc_gpu_coder *c, float *residual, const float *x, size_t n,
                              float *y) {
     if (residual == NULL) {

@@ -27,9 +27,9 @@ fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *
     FED_TRY(status);
     if (round.correct > round.samples) {
         return fed_fail(err, FED_EINVAL,
-                        "the callback's evaluation set correct to %" PRIu32
-                        ", more than its %" PRIu32
-                        " samples: correct counts those with the right class",
+                        "the callback reported %" PRIu32
+                        " correct samples of an evaluation of %" PRIu32
+                        ": \"correct\" is the number of samples with the right class",
                         round.correct, round.samples);
     }
     client->metric = (fed_metric){.task = job->assignment.task.id,

@@ -182,8 +182,8 @@ static fed_status sweep(const char *directory, fed_error *err) {
     return FED_OK;
 }
 
-/* Go on with a sealing, and add the file to the items once it is done. Stops when
- * object_cache->work reaches `most` bytes. */
+/* Go on to encrypt a download until object_cache->work reaches `most` bytes. Once all of it is
+ * encrypted, the file becomes an item of the cache. */
 static fed_status go_on(fedserver_object_cache *object_cache, const char *directory,
                         fedserver_sealing *s, size_t most, int64_t now_ms, fed_error *err) {
     const size_t before = most > object_cache->work ? most - object_cache->work : 0;

@@ -77,7 +77,7 @@ typedef struct feddc_membership {
     uint64_t events;
     /* most completed steps at the last generation's start; fruitless generations in a row */
     uint32_t best, fruitless;
-    bool lost;     /* a member got a verdict when or after the last generation ended */
+    bool lost;     /* a member failed at the end of the last generation, or since then */
     unsigned todo; /* FEDDC_SEND_... */
     char why[400];
     char settings[FEDDC_SETTINGS]; /* what all members must have */

@@ -54,7 +54,8 @@ static fed_status make_own(const size_t n[PARTS], own_values *own, fed_error *er
     }
     if (status != FED_OK) {
         free_own(own);
-        (void)fed_fail(err, status, "out of memory for a checkpoint's residuals");
+        (void)fed_fail(err, status, "a checkpoint of this rank: %s",
+                       status == FED_ENOMEM ? "out of memory" : "too many values");
         return status;
     }
     return FED_OK;

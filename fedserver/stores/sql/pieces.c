@@ -48,10 +48,11 @@ fed_status fedserver_sql_piece_join(void *db, int64_t device, uint8_t *dst, size
         const void *bytes = fedserver_sql_row_bytes(&row, 1, &size);
         if (fedserver_sql_row_int(&row, 0) != (int64_t)at || size > cap - at || size == 0) {
             fedserver_sql_row_end(&row);
-            return fed_fail(err, FED_EFORMAT,
-                            "the pieces of device %lld's update leave a gap; restore the database "
-                            "from a backup",
-                            (long long)device);
+            return fed_fail(
+                err, FED_EFORMAT,
+                "the pieces of device %lld's update do not fit together; restore the database "
+                "from a backup",
+                (long long)device);
         }
         memcpy(dst + at, bytes, size);
         at += size;

@@ -42,7 +42,8 @@ static void free_link(tcp_link *link) {
 
 static fed_status check(const feddc_place *place, fed_error *err) {
     if (place->size == 0 || place->size > FEDDC_RANKS || place->rank >= place->size) {
-        return fed_fail(err, FED_EINVAL, "rank %u of %u: ranks are 0 to size - 1, and at most %d",
+        return fed_fail(err, FED_EINVAL,
+                        "rank %u of %u is not possible: there are 1 to %d ranks, numbered from 0",
                         place->rank, place->size, FEDDC_RANKS);
     }
     if (place->size > 1 && (place->address == NULL || place->secret == NULL)) {
