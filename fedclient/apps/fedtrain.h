@@ -3,7 +3,7 @@
 #ifndef FEDTRAIN_APP_H
 #define FEDTRAIN_APP_H
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #include "fed/checkpoint.h"
 #include "fedtrain/data.h"
@@ -24,7 +24,7 @@ typedef struct app_options {
 } app_options;
 
 /** Set by SIGINT and SIGTERM: end after this step. */
-extern volatile sig_atomic_t app_interrupted;
+extern atomic_int app_interrupted;
 
 /* The commands. FED_ECANCELED: a signal ended the command, and the user was told. */
 fed_status app_train(const app_options *o, fed_error *err) FED_CHECKED;

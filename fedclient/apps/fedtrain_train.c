@@ -14,7 +14,7 @@
 #include "fedclient/apps/fedtrain.h"
 #include "fedtrain/device.h"
 
-volatile sig_atomic_t app_interrupted;
+atomic_int app_interrupted;
 
 /* The notes of a checkpoint: keys and values. On a resume all but the step must be the same. */
 enum { NOTES = 8, NOTE_STEP = NOTES - 1 };

@@ -10,7 +10,7 @@
 
 #include "fedclient/apps/fedtrain.h"
 
-volatile sig_atomic_t app_interrupted;
+atomic_int app_interrupted;
 
 struct fedworker_stop {
     atomic_bool told;
