@@ -165,7 +165,7 @@ FED_TEST(a_wrong_command_line_is_refused) {
     assert_fed_says(err, "needs a command");
     char *number[] = {"launch", "--", "mpirun", "fedworker", "train", "-n", "4", NULL};
     assert_fed_status(launch_words(number, &code, &err), FED_EINVAL);
-    assert_fed_says(err, "no number of ranks");
+    assert_fed_says(err, "has no possible number of ranks");
     char *more[] = {"launch", "--min", "5", "--", "mpirun", "-n", "4", "fedworker", NULL};
     assert_fed_status(launch_words(more, &code, &err), FED_EINVAL);
     assert_fed_says(err, "--min 5 is more than the 4 ranks");
