@@ -417,7 +417,7 @@ static fed_status check_options(const fednic_nic_options *o, fed_error *err) {
     if (o->flows > FLOWS_MAX) {
         return fed_fail(
             err, FED_EINVAL,
-            "the NIC can't keep track of %u connections at once: at most %d are possible",
+            "The NIC can't keep track of %u connections at once: at most %d are possible",
             (unsigned)o->flows, FLOWS_MAX);
     }
     if (o->mtu != 0 && (o->mtu < MTU_MIN || o->mtu > MTU_MAX)) {
