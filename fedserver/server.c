@@ -350,8 +350,8 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
 
 /* Must this request wait until another program has let go of a front's database? */
 static bool must_wait(const fedserver *server, const fedserver_request *request) {
-    const bool held =
-        server->setup.part == FEDSERVER_GATE && !shares(server) && fedserver_is_held(&server->held);
+    const bool held = server->setup.part == FEDSERVER_GATE && server->store->reserve != NULL &&
+                      fedserver_is_held(&server->held);
     return held && strcmp(request->method, "GET") != 0;
 }
 
