@@ -36,15 +36,22 @@ static bool is_cause(fed_status status) {
     return status != FED_EIO && status != FED_ETIMEOUT;
 }
 
+/* A rank that was told to stop hides no failure of another rank. */
 static fed_status worst(const member *members, uint32_t count, fed_error *err) {
     const member *found = NULL;
+    bool stopped = false;
     for (uint32_t r = 0; r < count; r++) {
         const member *m = &members[r];
-        if (m->status != FED_OK && (found == NULL || !is_cause(found->status))) {
+        stopped = stopped || m->status == FED_ECANCELED;
+        if (m->status != FED_OK && m->status != FED_ECANCELED &&
+            (found == NULL || !is_cause(found->status))) {
             found = is_cause(m->status) || found == NULL ? m : found;
         }
     }
-    return found == NULL ? FED_OK : fed_fail(err, found->status, "%s", found->err.text);
+    if (found == NULL) {
+        return stopped ? FED_ECANCELED : FED_OK;
+    }
+    return fed_fail(err, found->status, "%s", found->err.text);
 }
 
 static fed_status run_threads(const fedworker_job *job, fed_error *err) {

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -313,6 +314,22 @@ FED_TEST(a_signal_ends_a_worker_group_with_a_checkpoint) {
     stop_and_go_on("--workers 2 --sync cdsgd:n=3,k=2 --codec 3lc --link tcp", SIGTERM);
     stop_and_go_on("--workers 2 --collective star --link tcp", SIGINT);
     stop_and_go_on("--workers 3 --sync local:n=4 --codec int8", SIGTERM);
+}
+
+FED_TEST(a_checkpoint_that_cannot_be_written_at_a_stop_is_an_error) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/saved", worker.directory);
+    const pid_t program =
+        start(TRAIN "--steps 10000000 --every 1000000 --checkpoint saved --workers 2", "gang.out");
+    await_file("saved"); /* written at the end of an epoch */
+    assert_int_equal(kill(program, SIGSTOP), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0); /* no file can take its place */
+    assert_int_equal(kill(program, SIGINT), 0);
+    assert_int_equal(kill(program, SIGCONT), 0);
+    assert_int_equal(wait_for(program), 1);
+    await_words("gang.out", "saved");
+    remove_all("gang* saved*");
 }
 
 FED_TEST(a_signal_on_one_machine_ends_the_others) {
