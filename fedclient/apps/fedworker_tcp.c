@@ -315,8 +315,10 @@ static fed_status attend(launcher *l, fed_error *err) {
     state = feddc_detector_wait(l->detector, GRACE_MS);
     feddc_detector_look look;
     feddc_detector_see(l->detector, &look);
-    return state == FEDDC_DONE ? FED_OK
-                               : fed_fail(err, FED_EIO, "the worker group has ended: %s", look.why);
+    if (state != FEDDC_DONE) {
+        return fed_fail(err, FED_EIO, "the worker group has ended: %s", look.why);
+    }
+    return l->stopped > 0 ? FED_ECANCELED : FED_OK;
 }
 
 static fed_status check_options(const fedworker_options *o, fed_error *err) {

@@ -316,6 +316,22 @@ FED_TEST(a_signal_ends_a_worker_group_with_a_checkpoint) {
     stop_and_go_on("--workers 3 --sync local:n=4 --codec int8", SIGTERM);
 }
 
+FED_TEST(a_worker_group_that_lost_a_rank_is_stopped_too) {
+    const pid_t program =
+        start(TRAIN "--steps 10000000 --checkpoint gang --link tcp --workers 3", "gang.out");
+    await_file("gang");
+    const pid_t lost = fed_test_child(program);
+    assert_true(lost > 0);
+    assert_int_equal(kill(lost, SIGKILL), 0);
+    await_words("gang.out", "died");
+    remove_all("gang");
+    await_file("gang"); /* the two that are left have trained an epoch */
+    assert_int_equal(kill(program, SIGINT), 0);
+    assert_int_equal(wait_for(program), 130);
+    (void)stopped_after("gang.out");
+    remove_all("gang*");
+}
+
 FED_TEST(a_checkpoint_that_cannot_be_written_at_a_stop_is_an_error) {
     char path[300];
     snprintf(path, sizeof path, "%s/saved", worker.directory);
