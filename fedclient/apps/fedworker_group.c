@@ -129,7 +129,8 @@ static fed_status run_watched(const fedworker_job *job, fedworker_entry *entry,
     if (status == FED_OK) {
         status = fedworker_rank(job, entry, err);
     }
-    feddc_watch_close(entry->watch, status == FED_OK ? NULL : err->text);
+    const bool failed = status != FED_OK && status != FED_ECANCELED;
+    feddc_watch_close(entry->watch, failed ? err->text : NULL);
     return status;
 }
 
