@@ -44,7 +44,13 @@ static void add(fedworker_settings *s, const char *name, const char *value) {
     s->row[s->count++] = (fedworker_setting){.name = name, .value = value != NULL ? value : ""};
 }
 
-static void add_number(fedworker_settings *s, const char *name, double value) {
+static void add_number(fedworker_settings *s, const char *name, uint32_t value) {
+    char *text = s->number[s->count];
+    snprintf(text, sizeof s->number[0], "%" PRIu32, value);
+    add(s, name, text);
+}
+
+static void add_rate(fedworker_settings *s, const char *name, double value) {
     char *text = s->number[s->count];
     snprintf(text, sizeof s->number[0], "%.9g", value);
     add(s, name, text);
@@ -68,7 +74,7 @@ fed_status fedworker_settings_make(const fedworker_options *o, const fed_optimiz
     add(s, "augment", o->app.augment);
     add_number(s, "batch", o->app.batch);
     add_number(s, "seed", o->app.seed);
-    add_number(s, "lr", (double)optimizer->learning_rate);
+    add_rate(s, "lr", (double)optimizer->learning_rate);
     char *data = s->number[s->count];
     snprintf(data, sizeof s->number[0], "%zu, %016" PRIx64,
              train->is_text ? train->text.count : train->set.count, digest);
