@@ -16,7 +16,9 @@ fed_status fedserver_declines_end(fedserver_rounds *rounds, const fedserver_devi
                                   int64_t now_ms, fed_error *err) {
     for (size_t k = 0; k < rounds->task_count; k++) {
         fedserver_training *t = rounds->tasks[k];
-        FED_TRY(fedserver_declined(t, device, now_ms)
+        /* rounds/too_old.h ends those that the coordinator made for old software */
+        const bool too_old = fedserver_marks_get(&t->too_old, device->id, 0) != 0;
+        FED_TRY(!too_old && fedserver_declined(t, device, now_ms)
                     ? fedserver_decline_end(rounds, t, device, err)
                     : FED_OK);
     }

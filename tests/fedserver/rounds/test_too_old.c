@@ -59,6 +59,16 @@ FED_TEST_WITH(for_older_devices_it_is_declined_once_with_the_reason, coordinator
     json_decref(status);
 }
 
+FED_TEST_WITH(a_start_with_the_same_software_is_no_other_decline, coordinator *c) {
+    const test_device d = coordinator_enrol(c);
+    fed_checkin starts = before;
+    starts.capabilities |= FED_STARTED;
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(device_say(c, &d, &starts).reason, FED_WAIT_DECLINED);
+    }
+    assert_int_equal(count(c), 1);
+}
+
 FED_TEST_WITH(a_device_of_the_first_release_waits, coordinator *c) {
     const test_device d = coordinator_enrol(c);
     assert_int_equal(device_say(c, &d, &of_0_1_0).action, FED_ACTION_WAIT);
