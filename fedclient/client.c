@@ -282,13 +282,13 @@ static fed_status step_failed(fedclient *client, fed_status status, fedclient_ev
     return FED_OK;
 }
 
-/** Whatever the coordinator answers, a device without work asks ten times a second at most. */
 /* With several slots, other tasks may go on after one has finished. */
 static bool is_over(const fedclient *client, const fedclient_event *event) {
     return (event->outcome == FEDCLIENT_FINISHED && client->options.slots <= 1) ||
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
 }
 
+/** Whatever the coordinator answers, a device without work asks ten times a second at most. */
 static void pace(fedclient_event *event) {
     enum { LEAST_MS = 100 };
     const bool idle = event->outcome == FEDCLIENT_WAITED || event->outcome == FEDCLIENT_FINISHED ||

@@ -239,7 +239,7 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Take part until a task is finished, or {@link #stop} is called. */
+    /** As the method with a listener, without one. */
     public void run(Trainer trainer) throws Exception {
         run(trainer, null);
     }
