@@ -63,6 +63,9 @@ fed_status fedclient_addresses_open(fedclient *client, fed_error *err) {
     const char *text = NULL;
     for (unsigned k = 0; (text = address_at(list, k, &len)) != NULL; k++) {
         if (!is_address(text, len)) {
+            const char *host = memchr(text, '@', len); /* the log gets no password */
+            len -= host != NULL ? (size_t)(host + 1 - text) : 0;
+            text = host != NULL ? host + 1 : text;
             return fed_fail(err, FED_EINVAL,
                             "--server or options.server: \"%.*s\" is not a coordinator's address: "
                             "write https://HOST:PORT, without a user, a password or a path",

@@ -209,7 +209,7 @@ FED_TEST_WITH(what_is_no_list_of_addresses_is_refused, fed_device *device) {
                                         "https://a:8443,",
                                         ",https://a:8443",
                                         "https://a:8443,https://b:8443/path",
-                                        "https://user:password@a:8443",
+                                        "https://user:secret@a:8443",
                                         "https://a:8443, https://b:8443",
                                         "",
                                         NULL};
@@ -218,6 +218,7 @@ FED_TEST_WITH(what_is_no_list_of_addresses_is_refused, fed_device *device) {
         device->options.server = wrong[k];
         assert_fed_status(fedclient_open(&device->options, &client, &device->err), FED_EINVAL);
         assert_non_null(strstr(device->err.text, "write https://HOST:PORT"));
+        assert_null(strstr(device->err.text, "secret"));
     }
 }
 
