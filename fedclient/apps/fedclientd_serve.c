@@ -118,8 +118,11 @@ static fed_status keep_token(const fedclientd_settings *s, fedclient *client, fe
     const char *given = s->token;
     if (given == NULL && s->token_file != NULL) {
         if (fed_file_read_word(s->token_file, token, sizeof token, &why) != FED_OK) {
-            fed_logf(&s->log, FED_LOG_INFO, "this device is enrolled already, without %.300s",
-                     why.text);
+            fed_logf(
+                &s->log, FED_LOG_INFO,
+                "this device is enrolled already, and goes on without a token (%.300s): if the "
+                "coordinator refuses it, start it with a new one",
+                why.text);
             return FED_OK;
         }
         given = token;
