@@ -286,8 +286,15 @@ static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
         return FED_OK;
     }
     fed_status read = read_token(u->args, token, &why);
+    if (read != FED_OK && !fedclient_enrolled(client)) {
+        return fed_fail(err, read, "%s", why.text);
+    }
     if (read != FED_OK) {
-        return fedclient_enrolled(client) ? FED_OK : fed_fail(err, read, "%s", why.text);
+        fed_logf(&u->device_log, FED_LOG_WARN,
+                 "this edge aggregator is enrolled already, and goes on without a token (%.300s): "
+                 "if upstream refuses it, start it with a new one",
+                 why.text);
+        return FED_OK;
     }
     for (uint32_t wait_ms = FIRST_MS; !fedclient_app_stopped(u->app);
          wait_ms = next_wait(wait_ms)) {
