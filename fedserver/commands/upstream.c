@@ -223,11 +223,6 @@ static void rest(upstream *u, uint32_t ms) {
     }
 }
 
-static bool is_finished(const fedclient_event *event) {
-    return event->outcome == FEDCLIENT_FINISHED ||
-           (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
-}
-
 static uint32_t next_wait(uint32_t wait_ms) {
     return 2 * wait_ms < MOST_MS ? 2 * wait_ms : MOST_MS;
 }
@@ -238,7 +233,7 @@ static void step_on(upstream *u, fedclient *client, bool *told, uint32_t *wait_m
     fedclient_event event = {0};
     fed_error err = {0};
     fed_status status = fedclient_step(client, &event, &err);
-    if (status == FED_OK && is_finished(&event) && !*told) {
+    if (status == FED_OK && event.over && !*told) {
         status = end_task(u, client, &err);
     }
     if (status != FED_OK || event.outcome == FEDCLIENT_RETRY) {
@@ -256,7 +251,7 @@ static void step_on(upstream *u, fedclient *client, bool *told, uint32_t *wait_m
         *wait_ms = next_wait(*wait_ms);
         return;
     }
-    *told = is_finished(&event);
+    *told = event.over;
     if (event.outcome == FEDCLIENT_PAUSED && event.wait_ms > PAUSE_MOST_MS) {
         /* check again soon, because a device of the edge aggregator may come at any time */
         event.wait_ms = PAUSE_MOST_MS;
