@@ -61,8 +61,11 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
                         what, round->version);
     }
     if (fed_first_nonfinite(&round->loss, 1) == 0) {
-        return fed_fail(err, FED_ENONFINITE, "%s on version %" PRIu32 " left a loss of %g", what,
-                        round->version, (double)round->loss);
+        /* without the version: the coordinator counts equal reasons of several devices */
+        return fed_fail(err, FED_ENONFINITE,
+                        "%s left a loss of %g: is the learning rate too high, or are the data "
+                        "damaged?",
+                        what, (double)round->loss);
     }
     if ((job->assignment.capabilities & FED_CAN_OWN_METRICS) == 0) {
         client->own.count = 0;
