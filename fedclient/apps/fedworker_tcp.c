@@ -213,7 +213,7 @@ static void stop_children(launcher *l) {
     l->stops = true;
     fedworker_stop_tell(l->job->stop);
     if (!fedworker_stop_has_begun(l->job->stop)) {
-        fprintf(stderr, "fedworker: stopped before the first step\n");
+        fprintf(stderr, "fedworker: stopped: no worker of this machine has begun a step\n");
         l->stopped++;
         if (l->detector != NULL) {
             feddc_detector_end(l->detector, "fedworker was stopped by a signal");

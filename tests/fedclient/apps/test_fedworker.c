@@ -483,7 +483,9 @@ FED_TEST(an_address_that_other_machines_do_not_reach_is_refused) {
         }
         await_file("secret");
         (void)kill(program, SIGTERM);
-        (void)wait_for(program);
+        const int status = wait_for(program);
+        /* a machine may have no IPv6, and has no address 10.1.2.3 */
+        assert_true(status == 130 || k >= 2);
         read_output("gang.out", text);
         assert_true((strstr(text, "only this machine") != NULL) == (k < 3));
         remove_all("secret");
