@@ -335,25 +335,28 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
     return taken_up ? take(edge, offer, now_ms, err) : close_round(edge, offer, change, err);
 }
 
+/* Reserve the database for the writes of a turn. *held: another program holds it, so this turn does
+ * nothing. */
+static fed_status begin_turn(const fedserver_edge *edge, bool *held, fed_error *err) {
+    fedserver *server = edge->server;
+    fedserver_batch_log_begin(&server->batch_log);
+    FED_TRY(fedserver_held_reserve(&server->held, server->store, server->db, server->log, err));
+    *held = fedserver_is_held(&server->held);
+    return FED_OK;
+}
+
 /* The store undoes a failed step, but the memory has changed already. So no later batch may be
  * committed (S18 in docs/durability.md). */
-static fed_status give_up(const fedserver_edge *edge, fed_status status) {
+static fed_status end_turn(const fedserver_edge *edge, fed_status status, fed_error *err) {
     fedserver *server = edge->server;
+    status = fedserver_finish(server, status, err);
+    fedserver_batch_log_end(&server->batch_log, status == FED_OK);
     if (status != FED_OK && status != FED_EDECLINED) {
         /* FED_EDECLINED means that nothing has changed. */
         server->store->rollback(server->db);
         server->broken = true;
     }
     return status;
-}
-
-/* Reserve the database for the writes of a turn. *held: another program holds it, so this turn does
- * nothing. */
-static fed_status reserve(const fedserver_edge *edge, bool *held, fed_error *err) {
-    fedserver *server = edge->server;
-    FED_TRY(fedserver_held_reserve(&server->held, server->store, server->db, server->log, err));
-    *held = fedserver_is_held(&server->held);
-    return FED_OK;
 }
 
 static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
@@ -378,12 +381,11 @@ fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer 
                                int64_t now_ms, fedserver_edge_change *change, fed_error *err) {
     bool held = false;
     *change = (fedserver_edge_change){.ready = false};
-    fed_status status = reserve(edge, &held, err);
+    fed_status status = begin_turn(edge, &held, err);
     if (status == FED_OK && !held) {
         status = take_turn(edge, offer, now_ms, change, err);
-        status = fedserver_finish(edge->server, status, err);
     }
-    return give_up(edge, status);
+    return end_turn(edge, status, err);
 }
 
 /* Has the task's model `size` values? After a restore from a backup, upstream may give an old
@@ -427,12 +429,11 @@ fed_status fedserver_edge_finish(fedserver_edge *edge, uint64_t upstream, const 
                                  size_t size, int64_t now_ms, bool *done, fed_error *err) {
     bool held = false;
     *done = false;
-    fed_status status = reserve(edge, &held, err);
+    fed_status status = begin_turn(edge, &held, err);
     if (status == FED_OK && !held) {
         status = finish(edge, upstream, values, size, now_ms, done, err);
-        status = fedserver_finish(edge->server, status, err);
     }
-    return give_up(edge, status);
+    return end_turn(edge, status, err);
 }
 
 void fedserver_edge_failures(fedserver_edge *edge, uint32_t failures) {

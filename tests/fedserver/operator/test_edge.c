@@ -30,6 +30,7 @@ typedef struct world {
     float values[SIZE];
     fedserver_edge_offer offer;
     fedserver_edge_change change;
+    int commits; /* rounds that the log named as committed */
 } world;
 
 static void open_edge(world *w) {
@@ -500,6 +501,31 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
     assert_values(w->values, 2.5f, 0);
 }
 
+/* Counts the lines " committed: ". A line of the level INFO is true only after the commit. */
+static void note_line(void *user, fed_log_level level, const char *line) {
+    world *w = user;
+    assert_true(level != FED_LOG_INFO || fedserver_settled(w->home.server));
+    w->commits += strstr(line, " committed: ") != NULL;
+}
+
+static void a_turn_logs_a_round_as_committed_only_after_the_commit(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    const fed_log log = {.write = note_line, .user = w, .level = FED_LOG_INFO};
+    first_round(w);
+    assert_true(turn(w));
+    coordinator_commit(&w->home);
+    fedserver_close(w->home.server);
+    assert_fed_ok_err(fedserver_open(w->home.directory, &log, &w->home.server, &err));
+    assert_fed_ok_err(fedserver_begin(w->home.server, &err));
+    open_edge(w);
+    w->offer.number++;
+    assign(w, 1, 200);
+    assert_false(turn(w));
+    assert_int_equal(w->commits, 1);
+    crash(w); /* the log ends with this function */
+}
+
 static void a_turn_waits_while_another_program_holds_the_database(void **state) {
     world *w = *state;
     char path[300];
@@ -578,6 +604,7 @@ int main(void) {
         test(the_last_version_ends_the_edges_task),
         test(the_last_version_of_another_model_is_declined),
         test(after_a_turn_that_was_not_stored_the_server_promises_nothing),
+        test(a_turn_logs_a_round_as_committed_only_after_the_commit),
         test(a_turn_waits_while_another_program_holds_the_database),
         test(an_edge_passes_fedserver_check_open_and_closed),
     };
