@@ -316,7 +316,8 @@ static fed_status attend(launcher *l, fed_error *err) {
     feddc_detector_look look;
     feddc_detector_see(l->detector, &look);
     if (state != FEDDC_DONE) {
-        return fed_fail(err, FED_EIO, "the worker group has ended: %s", look.why);
+        return fed_fail(err, FED_EIO, "the worker group has ended: %s",
+                        look.why[0] != '\0' ? look.why : "its workers have said above why");
     }
     return l->stopped > 0 ? FED_ECANCELED : FED_OK;
 }
