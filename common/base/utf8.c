@@ -30,11 +30,17 @@ static bool within(uint32_t character, uint32_t first, uint32_t last) {
 }
 
 static bool printable(uint32_t c) {
-    return c >= ' ' && !within(c, 0x7f, 0x9f) &&       /* control characters */
-           !within(c, 0x2028, 0x202e) &&               /* line ends, marks of direction */
-           !within(c, 0x2066, 0x2069) &&               /* marks of direction */
-           c != 0x61c && c != 0x200e && c != 0x200f && /* marks of direction */
-           c != 0xfeff && (c & 0xfffe) != 0xfffe;      /* U+FEFF, U+FFFE, U+1FFFF, ... */
+    return c >= ' ' && !within(c, 0x7f, 0x9f) &&        /* control characters */
+           c != 0xad && c != 0x34f && c != 0x61c &&     /* without a width of their own */
+           !within(c, 0x115f, 0x1160) && c != 0x3164 && /* fillers, which look like nothing */
+           !within(c, 0x17b4, 0x17b5) &&                /* vowels that are not shown */
+           !within(c, 0x180b, 0x180f) &&                /* Mongolian selectors */
+           !within(c, 0x200b, 0x200f) &&                /* zero width, marks of direction */
+           !within(c, 0x2028, 0x202e) &&                /* line ends, marks of direction */
+           !within(c, 0x2060, 0x206f) &&                /* zero width, marks of direction */
+           c != 0xfeff && !within(c, 0xfff9, 0xfffb) && /* zero width, annotations */
+           !within(c, 0xe0000, 0xe0fff) &&              /* tags, selectors */
+           (c & 0xfffe) != 0xfffe;                      /* U+FFFE, U+1FFFF, ... */
 }
 
 bool fed_utf8_valid(const char *text) {
@@ -43,6 +49,17 @@ bool fed_utf8_valid(const char *text) {
         len = take((const uint8_t *)text, &character);
     }
     return len > 0;
+}
+
+bool fed_utf8_shown(const char *text) {
+    int len = 1;
+    for (uint32_t character = 0; *text != '\0'; text += len) {
+        len = take((const uint8_t *)text, &character);
+        if (len == 0 || !printable(character)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void fed_utf8_clean(char *text) {

@@ -19,7 +19,7 @@ bool command_find_page(const char *name, fedserver_page *page) {
 
 static fed_status end_all(fedserver *server, const arguments *args, fed_error *err) {
     (void)args;
-    FED_TRY(fedserver_pass_revoke_all(server, err));
+    FED_TRY(fedserver_pass_revoke_all(server, fed_clock_unix_ms(), err));
     puts("All links, sessions and bearer tokens have ended.");
     return FED_OK;
 }

@@ -28,7 +28,7 @@ static const http_refusal refused_otherwise = {400, "bad_request",
 static const http_refusal chunked = {
     411, "length_required", "a chunked body is not taken: send its size as Content-Length", false};
 static const http_refusal too_many_arguments = {
-    431, "too_large", "the query has more than 64 arguments: see docs/protocol.md", false};
+    431, "too_large", "the query has more than 64 arguments: see docs/protocol.md", true};
 static const http_refusal malformed = {
     400, "bad_request",
     "the request's head can be read in two ways: send one Content-Length, of digits", true};

@@ -146,10 +146,12 @@ fed_status fedserver_renew(const fedserver_auth *auth, const uint8_t *request, s
                                              : FEDSERVER_DEVICE_EXPIRED;
         return FED_OK;
     }
+    const int64_t expired_ms = device->expires_ms;
     FED_TRY(issue(auth, &csr, now_ms, issued, outcome, why, err));
     if (*outcome != FEDSERVER_ENROLLED) {
         return FED_OK;
     }
+    issued->longer_ms = device->expires_ms - expired_ms;
     FED_TRY(auth->store->device_renew(auth->db, device->id, device->expires_ms, err));
     fedserver_device *listed =
         auth->devices != NULL ? fedserver_devices_find(auth->devices, fingerprint) : NULL;

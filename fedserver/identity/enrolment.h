@@ -38,6 +38,7 @@ typedef struct fedserver_auth {
 typedef struct fedserver_issued {
     fed_pem cert;
     fedserver_device device;
+    int64_t longer_ms; /* renewal: by how much the certificate outlives the one before */
 } fedserver_issued;
 
 /** The fields of a device's enrolment request, which are not trusted. */

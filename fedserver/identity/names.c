@@ -1,4 +1,4 @@
-/* Checks names of devices, which come from the devices or from operators. */
+/* Checks names and tags of devices, which come from the devices or from operators. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/names.h"
 
@@ -19,12 +19,13 @@ void fedserver_text_take(char *dst, size_t cap, const char *src) {
     }
 }
 
-fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME], fed_error *err) {
-    fedserver_text_take(clean, FEDSERVER_NAME, name);
-    return strcmp(clean, name) == 0
+fed_status fedserver_text_check(const char *what, const char *text, char *clean, size_t cap,
+                                fed_error *err) {
+    fedserver_text_take(clean, cap, text);
+    return strcmp(clean, text) == 0
                ? FED_OK
                : fed_fail(err, FED_EINVAL,
-                          "the name \"%s\" is not valid: give at most %d bytes of printable UTF-8 "
+                          "the %s \"%s\" is not valid: give at most %zu bytes of printable UTF-8 "
                           "without quotes",
-                          clean, FEDSERVER_NAME - 1);
+                          what, clean, cap - 1);
 }

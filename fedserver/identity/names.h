@@ -1,4 +1,4 @@
-/* Checks names of devices, which come from the devices or from operators. */
+/* Checks names and tags of devices, which come from the devices or from operators. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_NAMES_H
 #define FEDSERVER_NAMES_H
@@ -10,9 +10,9 @@
  * quotes are replaced, so that the text can be shown between quotes. */
 void fedserver_text_take(char *dst, size_t cap, const char *src);
 
-/** Copy a name that an operator gives. FED_EINVAL: the name is too long, not printable, or has
- * double quotes. */
-fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME],
+/** Copy a text of an operator into clean[cap]. what: names it in the error, such as "tag".
+ * FED_EINVAL: the text is too long, not printable, or has double quotes. */
+fed_status fedserver_text_check(const char *what, const char *text, char *clean, size_t cap,
                                 fed_error *err) FED_CHECKED;
 
 #endif

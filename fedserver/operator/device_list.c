@@ -113,7 +113,7 @@ fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char
                                    const char *name, fedserver_entry *entry, fed_error *err) {
     char clean[FEDSERVER_NAME];
     int64_t id = 0;
-    FED_TRY(fedserver_name_check(name, clean, err));
+    FED_TRY(fedserver_text_check("name", name, clean, sizeof clean, err));
     FED_TRY(find_by_prefix(server, now_ms, prefix, entry, &id, err));
     fed_status status = server->store->device_rename(server->db, id, clean, err);
     if (status == FED_OK) {

@@ -22,13 +22,10 @@ fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedser
     fedserver_token_hash(text, hash);
     fedserver_token token_row = {
         .made_ms = now_ms, .expires_ms = now_ms + grant->ttl_s * 1000, .role = grant->role};
-    const char *tag = grant->tag != NULL ? grant->tag : "";
-    if (strlen(tag) >= sizeof token_row.tag) {
-        return fed_fail(err, FED_EINVAL, "the tag \"%.80s\" is longer than %d bytes", tag,
-                        FEDSERVER_TAG - 1);
-    }
-    memcpy(token_row.tag, tag, strlen(tag));
-    FED_TRY(fedserver_name_check(grant->name != NULL ? grant->name : "", token_row.name, err));
+    FED_TRY(fedserver_text_check("tag", grant->tag != NULL ? grant->tag : "", token_row.tag,
+                                 sizeof token_row.tag, err));
+    FED_TRY(fedserver_text_check("name", grant->name != NULL ? grant->name : "", token_row.name,
+                                 sizeof token_row.name, err));
     fed_status status = server->store->token_add(server->db, hash, &token_row, err);
     if (status == FED_OK) {
         fed_hex(hash, TOKEN_DIGITS / 2, id);
@@ -121,11 +118,20 @@ fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pas
         status =
             fedserver_pass_make(server->store, server->db, kind, now_ms + ttl_s * 1000, text, err);
     }
+    if (status == FED_OK) {
+        status =
+            fedserver_audit(server, FED_LOG_INFO, now_ms, "pass_made", err, "kind=%s seconds=%lld",
+                            kind == FEDSERVER_PASS_LINK ? "link" : "bearer", (long long)ttl_s);
+    }
     FED_TRY(fedserver_finish(server, status, err));
     memcpy(token, text, sizeof text);
     return FED_OK;
 }
 
-fed_status fedserver_pass_revoke_all(fedserver *server, fed_error *err) {
-    return fedserver_finish(server, server->store->pass_end(server->db, INT64_MAX, err), err);
+fed_status fedserver_pass_revoke_all(fedserver *server, int64_t now_ms, fed_error *err) {
+    fed_status status = server->store->pass_end(server->db, INT64_MAX, err);
+    if (status == FED_OK) {
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "passes_ended", err, "all");
+    }
+    return fedserver_finish(server, status, err);
 }

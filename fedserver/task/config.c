@@ -11,6 +11,7 @@
 #include "fed/checkpoint.h"
 #include "fed/file.h"
 #include "fed/optimizer_spec.h"
+#include "fed/utf8.h"
 #include "fedcodec/codec.h"
 #include "fedserver/strategies/strategy.h"
 #include "fedserver/task/phases.h"
@@ -207,6 +208,14 @@ static fed_status check_downloads(const source *s, const char *url, fed_error *e
     return len == 0 || right ? FED_OK : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
 }
 
+/* Names and tags go into lines of logs and lists. */
+static fed_status check_shown(const source *s, fedserver_field_id field, const char *text,
+                              fed_error *err) {
+    const fed_error why = {.text = "it has a line end, an invisible character or another one that "
+                                   "a list can't show; leave it out"};
+    return fed_utf8_shown(text) ? FED_OK : refuse_value(s, field, &why, err);
+}
+
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     fed_optimizer optimizer;
@@ -214,7 +223,10 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     if (task->name[0] == '\0') {
         const char *slash = strrchr(s->path, '/');
         snprintf(task->name, sizeof task->name, "%s", slash != NULL ? slash + 1 : s->path);
+        fed_utf8_clean(task->name);
     }
+    FED_TRY(check_shown(s, FEDSERVER_FIELD_NAME, task->name, err));
+    FED_TRY(check_shown(s, FEDSERVER_FIELD_TAG, task->tag, err));
     char initial[sizeof config->initial];
     path_beside(s, config->initial, initial, sizeof initial);
     memcpy(config->initial, initial, sizeof initial);

@@ -53,6 +53,19 @@ static void what_operators_and_devices_do_is_there_after_a_crash(void **state) {
     assert_non_null(strstr(since.detail, "name=\"pump 3\""));
 }
 
+static void what_is_done_to_passes_is_written_down(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    char token[FEDSERVER_TOKEN];
+    assert_fed_ok_err(
+        fedserver_pass_grant(c->server, c->now_ms, FEDSERVER_PASS_LINK, 600, token, &err));
+    assert_fed_ok_err(
+        fedserver_pass_grant(c->server, c->now_ms, FEDSERVER_PASS_READER, 60, token, &err));
+    assert_string_equal(read_since(c, 0).detail, "kind=bearer seconds=60");
+    assert_fed_ok_err(fedserver_pass_revoke_all(c->server, c->now_ms, &err));
+    assert_string_equal(read_since(c, 0).events, "pass_made pass_made passes_ended ");
+}
+
 static void what_is_done_to_tasks_is_written_down(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -122,6 +135,7 @@ static void refusals_are_one_line_in_ten_seconds_with_their_number(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(what_operators_and_devices_do_is_there_after_a_crash),
+        WITH_COORDINATOR(what_is_done_to_passes_is_written_down),
         WITH_COORDINATOR(what_is_done_to_tasks_is_written_down),
         WITH_COORDINATOR(a_token_that_is_withdrawn_enrols_nobody),
         WITH_COORDINATOR(refusals_are_one_line_in_ten_seconds_with_their_number),

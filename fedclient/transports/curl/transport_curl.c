@@ -412,10 +412,28 @@ static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     return hung_up && line->hangups >= HANGUPS_TOLD;
 }
 
+/** The status with which a proxy on the way has refused to connect. 0: no proxy has. */
+static long status_of_proxy(const curl_line *line) {
+    long status = 0;
+    curl_easy_getinfo(line->easy, CURLINFO_HTTP_CONNECTCODE, &status);
+    return status >= 300 ? status : 0;
+}
+
 static fed_status explain_network(curl_line *line, const exchange *x, CURLcode code, bool fresh,
                                   fed_error *err) {
     const char *method = x->request->method, *url = x->request->url;
     const char *why = line->problem[0] != '\0' ? line->problem : curl_easy_strerror(code);
+    const long refused = status_of_proxy(line);
+    if (refused != 0) {
+        return fed_fail(
+            err, FED_ENET,
+            "%s %s: the proxy in https_proxy has refused to connect, with status %ld%s; "
+            "or name the coordinator's host in no_proxy",
+            method, url, refused,
+            refused == 407 ? ": give it its user and password, as in "
+                             "https_proxy=http://USER:PASSWORD@HOST:PORT"
+                           : ": ask its operator to allow this host and port");
+    }
     if (certificate_refused(line, code, fresh)) {
         return fed_fail(err, FED_EAUTH,
                         "%s: the coordinator refused this device's certificate, or a proxy closes "

@@ -59,6 +59,7 @@ function cell(text, style, label) {
 function device_row(d, now) {
   const row = make("tr"), first = cell(d.name || "device " + d.fingerprint.slice(0, 8)), state = cell(null, "left");
   first.title = "fingerprint " + d.fingerprint;
+  if (d.name) first.append(" ", make("small", d.fingerprint.slice(0, 8), "soft")); /* tells look-alike names apart */
   if (d.role && d.role !== "device") first.append(" ", make("span", d.role, "chip"));
   if (d.tag) first.append(" ", make("span", d.tag, "chip"));
   if (worker_group_of(seen, d)) first.append(" ", make("span", "cluster", "chip on"));

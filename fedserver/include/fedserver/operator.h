@@ -359,7 +359,7 @@ fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pas
                                 fed_error *err) FED_CHECKED;
 
 /** End all links, sessions and bearer tokens at once. */
-fed_status fedserver_pass_revoke_all(fedserver *server, fed_error *err) FED_CHECKED;
+fed_status fedserver_pass_revoke_all(fedserver *server, int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /* -- Audit log -- */
 

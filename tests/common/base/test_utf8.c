@@ -36,6 +36,31 @@ FED_TEST(test_control_characters_are_replaced) {
                  "?a?"); /* a byte order mark, a noncharacter */
 }
 
+FED_TEST(test_characters_that_nobody_sees_are_replaced) {
+    static const char *const unseen[] = {
+        "\xc2\xad",         /* U+00AD soft hyphen */
+        "\xcd\x8f",         /* U+034F grapheme joiner */
+        "\xe1\x85\xa0",     /* U+1160 filler */
+        "\xe1\xa0\x8e",     /* U+180E vowel separator */
+        "\xe2\x80\x8b",     /* U+200B zero-width space */
+        "\xe2\x80\x8d",     /* U+200D zero-width joiner */
+        "\xe2\x81\xa0",     /* U+2060 word joiner */
+        "\xe2\x81\xa4",     /* U+2064 invisible plus */
+        "\xe3\x85\xa4",     /* U+3164 filler */
+        "\xef\xbf\xb9",     /* U+FFF9 annotation anchor */
+        "\xf3\xa0\x81\xa1", /* U+E0061 tag a */
+        "\xf3\xa0\x84\x80", /* U+E0100 variation selector */
+    };
+    for (size_t k = 0; k < sizeof unseen / sizeof unseen[0]; k++) {
+        char text[16];
+        snprintf(text, sizeof text, "a%sb", unseen[k]);
+        assert_false(fed_utf8_shown(text));
+        assert_clean(text, "a?b");
+    }
+    assert_true(fed_utf8_shown("a?b \xc3\xa4"));
+    assert_false(fed_utf8_shown("a\xff"));
+}
+
 FED_TEST(test_bytes_that_are_not_utf8_are_replaced_one_by_one) {
     assert_clean("a\xff"
                  "b\x80",

@@ -497,8 +497,7 @@ FED_TEST_WITH(the_port_of_enrolled_devices_is_told_from_the_front, clientd_world
     goes_on_saying(w, url, "this may be the port of enrolled devices");
 }
 
-static pid_t serve_plainly(uint16_t *port) {
-    static const char answer[] = "HTTP/1.0 400 Bad Request\r\n\r\n";
+static pid_t serve_plainly(uint16_t *port, const char *answer) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof address;
@@ -512,7 +511,7 @@ static pid_t serve_plainly(uint16_t *port) {
         char request[2048];
         int line = accept(door, NULL, NULL);
         bool came = read(line, request, sizeof request) > 0;
-        _exit(came && write(line, answer, sizeof answer - 1) > 0 ? 0 : 1);
+        _exit(came && write(line, answer, strlen(answer)) > 0 ? 0 : 1);
     }
     close(door);
     return pid;
@@ -521,10 +520,28 @@ static pid_t serve_plainly(uint16_t *port) {
 FED_TEST_WITH(plain_http_is_told_from_a_coordinator, clientd_world *w) {
     uint16_t port = 0;
     char url[64];
-    pid_t server = serve_plainly(&port);
+    pid_t server = serve_plainly(&port, "HTTP/1.0 400 Bad Request\r\n\r\n");
     snprintf(url, sizeof url, "https://127.0.0.1:%u", port);
     goes_on_saying(w, url, "does not speak TLS: is it another program, or a port of plain HTTP?");
     assert_int_equal(clientd_wait(server), 0);
+}
+
+FED_TEST_WITH(a_proxy_that_refuses_is_told_from_a_coordinator, clientd_world *w) {
+    static const char *const answers[][2] = {
+        {"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+         "has refused to connect, with status 407: give it its user and password"},
+        {"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+         "has refused to connect, with status 403: ask its operator"}};
+    for (size_t k = 0; k < 2; k++) {
+        uint16_t port = 0;
+        char proxy[64];
+        const pid_t server = serve_plainly(&port, answers[k][0]);
+        snprintf(proxy, sizeof proxy, "http://127.0.0.1:%u", port);
+        (void)setenv("https_proxy", proxy, 1);
+        goes_on_saying(w, "https://127.0.0.1:8443", answers[k][1]);
+        (void)unsetenv("https_proxy");
+        assert_int_equal(clientd_wait(server), 0);
+    }
 }
 
 int main(void) {

@@ -292,6 +292,29 @@ static void a_renewal_counts_at_once_and_after_a_restart(void **state) {
     assert_int_equal(coordinator_device(c, &d)->expires_ms, new_ms);
 }
 
+static fed_status count_renewed(void *user, const fedserver_audit_entry *entry, fed_error *err) {
+    (void)err;
+    *(int *)user += strcmp(entry->event, "renewed") == 0;
+    return FED_OK;
+}
+
+static void renewals_of_one_device_do_not_fill_the_audit_log(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    int rows = 0;
+    const test_device d = coordinator_enrol(c);
+    for (int k = 0; k < 20; k++) {
+        c->now_ms += 60 * 1000;
+        assert_string_equal(renew(c, &d.key), "200");
+    }
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, count_renewed, &rows, &err));
+    assert_int_equal(rows, 0);
+    c->now_ms += 3600 * 1000;
+    assert_string_equal(renew(c, &d.key), "200");
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, count_renewed, &rows, &err));
+    assert_int_equal(rows, 1);
+}
+
 static void a_renewal_that_is_not_committed_costs_nothing(void **state) {
     coordinator *c = *state;
     const test_device d = coordinator_enrol(c);
@@ -394,9 +417,15 @@ static void a_device_is_what_its_token_says(void **state) {
     const fedserver_device device = only_device(c);
     assert_string_equal(device.tag, "north");
     assert_int_equal(device.role, FEDSERVER_ROLE_DEVICE);
-    const fedserver_grant wide = {.ttl_s = 60, .tag = "a tag of thirty-two characters!!"};
+    static const char *const wrong[] = {"a tag of thirty-two characters!!", "x\x1b[2J", "a\nb",
+                                        "nor\xe2\x80\x8bth"};
     coordinator_commit(c);
-    assert_fed_status(fedserver_token_grant(c->server, c->now_ms, &wide, token, &err), FED_EINVAL);
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        const fedserver_grant bad = {.ttl_s = 60, .tag = wrong[k]};
+        assert_fed_status(fedserver_token_grant(c->server, c->now_ms, &bad, token, &err),
+                          FED_EINVAL);
+        assert_non_null(strstr(err.text, "is not valid: give at most 31 bytes"));
+    }
 }
 
 int main(void) {
@@ -415,6 +444,7 @@ int main(void) {
         WITH_COORDINATOR(a_key_is_enrolled_once),
         WITH_COORDINATOR(a_renewed_device_stays_the_same_one),
         WITH_COORDINATOR(a_renewal_counts_at_once_and_after_a_restart),
+        WITH_COORDINATOR(renewals_of_one_device_do_not_fill_the_audit_log),
         WITH_COORDINATOR(a_renewal_that_is_not_committed_costs_nothing),
         WITH_COORDINATOR(only_a_device_in_good_standing_renews),
         WITH_COORDINATOR(a_renewal_is_signed_with_the_devices_key),

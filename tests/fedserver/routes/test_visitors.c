@@ -185,7 +185,7 @@ static void everything_can_be_revoked_at_once(void **state) {
     assert_int_equal(login(c, link, error), 200);
     c->bearer = bearer;
     coordinator_commit(c);
-    assert_fed_ok_err(fedserver_pass_revoke_all(c->server, &err));
+    assert_fed_ok_err(fedserver_pass_revoke_all(c->server, c->now_ms, &err));
     coordinator_commit(c);
     expect(c, 401);
     c->cookie = NULL;

@@ -1,0 +1,297 @@
+/* At each limit of docs/limits.md what was given is taken; one above the limit is refused, with
+ * the limit in the sentence. The page has a row for each line of `limits`. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed_cases.h"
+#include "fed_program.h"
+
+#include "fed/arch.h"
+#include "fed/file.h"
+#include "fed/optimizer_spec.h"
+#include "fed/own_metrics.h"
+#include "fed/wire.h"
+#include "fedcodec/codec.h"
+#include "feddc/link.h"
+#include "fedserver/operator.h"
+#include "fedserver/task/config.h"
+#include "fedtrain/dataset.h"
+
+enum { TEXT = 1 << 20 };
+
+typedef struct world {
+    char folder[300];
+    char text[TEXT];
+} world;
+
+#define SIZE_OF(type, member) (sizeof((type *)0)->member)
+
+/* Make a text of n bytes: `begin`, then as many `fill` as are needed, then `end`. */
+static const char *stretch(world *w, const char *begin, char fill, const char *end, size_t n) {
+    const size_t head = strlen(begin), tail = strlen(end);
+    assert_true(head + tail <= n && n < TEXT);
+    memcpy(w->text, begin, head);
+    memset(w->text + head, fill, n - tail - head);
+    memcpy(w->text + n - tail, end, tail + 1);
+    return w->text;
+}
+
+/* Make a text of n items with `between` between them. `%zu` of an item becomes its number. */
+static const char *repeat(world *w, const char *begin, const char *item, const char *between,
+                          const char *end, size_t n) {
+    size_t len = (size_t)snprintf(w->text, TEXT, "%s", begin);
+    for (size_t k = 0; k < n; k++) {
+        const char *hole = strstr(item, "%zu");
+        const int before = hole != NULL ? (int)(hole - item) : (int)strlen(item);
+        len += (size_t)snprintf(w->text + len, TEXT - len, "%s%.*s", k > 0 ? between : "", before,
+                                item);
+        if (hole != NULL) {
+            len += (size_t)snprintf(w->text + len, TEXT - len, "%zu%s", k, hole + 3);
+        }
+    }
+    len += (size_t)snprintf(w->text + len, TEXT - len, "%s", end);
+    assert_true(len < TEXT);
+    return w->text;
+}
+
+static fed_status parse_model(const char *text, fed_error *err) {
+    fed_arch arch;
+    const fed_status status = fed_arch_parse(text, &arch, err);
+    if (status == FED_OK) {
+        fed_arch_free(&arch);
+    }
+    return status;
+}
+
+static fed_status model_text(world *w, size_t n, fed_error *err) {
+    enum { TENSORS = 64 };
+    const size_t names = n - strlen("tensors ") - TENSORS * strlen(" 1") - (TENSORS - 1) * 3;
+    size_t len = (size_t)snprintf(w->text, TEXT, "tensors ");
+    for (size_t k = 0; k < TENSORS; k++) {
+        const int name = (int)(names / TENSORS + (k < names % TENSORS));
+        len +=
+            (size_t)snprintf(w->text + len, TEXT - len, "%s%0*zu 1", k > 0 ? " | " : "", name, k);
+    }
+    assert_int_equal(len, n);
+    return parse_model(w->text, err);
+}
+
+static fed_status layers(world *w, size_t n, fed_error *err) {
+    (void)repeat(w, "let b = relu", " | relu", "", ";\n", 31);
+    const size_t len = strlen(w->text);
+    snprintf(w->text + len, TEXT - len, "input 1 | dense 1 | %zu b", (n - 1) / 32);
+    for (size_t k = 0; k < (n - 1) % 32; k++) {
+        strcat(w->text, " | relu");
+    }
+    return parse_model(w->text, err);
+}
+
+static fed_status blocks(world *w, size_t n, fed_error *err) {
+    (void)repeat(w, "", "let b%zu = relu;\n", "", "input 1 | dense 1", n);
+    for (size_t k = 0; k < n; k++) {
+        const size_t len = strlen(w->text);
+        snprintf(w->text + len, TEXT - len, " | b%zu", k);
+    }
+    return parse_model(w->text, err);
+}
+
+static fed_status parameters(world *w, size_t n, fed_error *err) {
+    (void)repeat(w, "let b(", "p%zu", ", ", ") = relu;\ninput 1 | dense 1 | b(1", n);
+    for (size_t k = 1; k < n; k++) {
+        strcat(w->text, ", 1");
+    }
+    return parse_model(strcat(w->text, ")"), err);
+}
+
+static fed_status tensor_name(world *w, size_t n, fed_error *err) {
+    return parse_model(stretch(w, "tensors ", 'a', " 4", strlen("tensors  4") + n), err);
+}
+
+static fed_status tensor_rank(world *w, size_t n, fed_error *err) {
+    return parse_model(repeat(w, "tensors a ", "2", "x", "", n), err);
+}
+
+static fed_status optimizer(world *w, size_t n, fed_error *err) {
+    static const char begin[] =
+        "momentum:lr=0.1000000000000,m=0.9000000000000,decay=0.0010000000000"
+        "+cosine:steps=00000000001000+clip:value=1.000000,norm=1.";
+    fed_optimizer parsed;
+    return fed_optimizer_parse(stretch(w, begin, '0', "", n), 0.1f, &parsed, err);
+}
+
+static fed_status codec(world *w, size_t n, fed_error *err) {
+    static const char begin[] = "qsgd:bits=000000000000004,bucket=512,seed=";
+    fedcodec parsed;
+    return fedcodec_parse(stretch(w, begin, '0', "1+entropy", n), &parsed, err);
+}
+
+static fed_status metrics(world *w, size_t n, fed_error *err) {
+    fed_own_metrics m = {.count = 0};
+    fed_status status = FED_OK;
+    for (size_t k = 0; k < n && status == FED_OK; k++) {
+        snprintf(w->text, TEXT, "m%zu", k);
+        status = fed_own_metrics_set(&m, w->text, 1, err);
+    }
+    return status;
+}
+
+static fed_status metric_name(world *w, size_t n, fed_error *err) {
+    fed_own_metrics m = {.count = 0};
+    return fed_own_metrics_set(&m, stretch(w, "m", 'a', "", n), 1, err);
+}
+
+/* Read a task file that has the JSON in w->text as one of its members. */
+static fed_status read_task(world *w, const char *key, fed_error *err) {
+    fedserver_config config;
+    char *task = malloc(TEXT + 200);
+    assert_non_null(task);
+    snprintf(task, TEXT + 200, "{\"model\": \"lr\", \"rounds\": 100, \"goal\": 1, \"%s\": %s}", key,
+             w->text);
+    const fed_status status = fedserver_config_parse("task.json", task, strlen(task), &config, err);
+    free(task);
+    return status;
+}
+
+static fed_status task_name(world *w, size_t n, fed_error *err) {
+    (void)stretch(w, "\"", 'a', "\"", n + 2);
+    return read_task(w, "name", err);
+}
+
+static fed_status task_tag(world *w, size_t n, fed_error *err) {
+    (void)stretch(w, "\"", 'a', "\"", n + 2);
+    return read_task(w, "tag", err);
+}
+
+static fed_status task_app(world *w, size_t n, fed_error *err) {
+    (void)stretch(w, "{\"a\":\"", 'a', "\"}", n);
+    return read_task(w, "app", err);
+}
+
+static fed_status task_downloads(world *w, size_t n, fed_error *err) {
+    (void)stretch(w, "\"https://a.example/", 'a', "/\"", n + 2);
+    return read_task(w, "downloads", err);
+}
+
+static fed_status task_phases(world *w, size_t n, fed_error *err) {
+    size_t len = (size_t)snprintf(w->text, TEXT, "[");
+    for (size_t k = 0; k < n; k++) {
+        len += (size_t)snprintf(w->text + len, TEXT - len, "%s{\"round\": %zu, \"batch\": 4}",
+                                k > 0 ? ", " : "", k + 2);
+    }
+    snprintf(w->text + len, TEXT - len, "]");
+    return read_task(w, "phases", err);
+}
+
+/* Open the table in w->text. */
+static fed_status open_table(world *w, fed_error *err) {
+    fedtrain_dataset set;
+    fed_test_put(w->folder, "train.csv", w->text, strlen(w->text));
+    const fed_status status = fedtrain_dataset_open("csv:label=y", w->folder, "train", &set, err);
+    if (status == FED_OK) {
+        fedtrain_dataset_free(&set);
+    }
+    return status;
+}
+
+static fed_status columns(world *w, size_t n, fed_error *err) {
+    (void)repeat(w, "y,", "c%zu", ",", "\n0,", n - 1);
+    char *row = w->text + strlen(w->text);
+    memset(row, '1', 2 * (n - 1));
+    for (size_t k = 1; k < 2 * (n - 1); k += 2) {
+        row[k] = ',';
+    }
+    strcpy(row + 2 * (n - 1) - 1, "\n");
+    return open_table(w, err);
+}
+
+static fed_status classes(world *w, size_t n, fed_error *err) {
+    (void)repeat(w, "", "c%zu\n", "", "", n);
+    fed_test_put(w->folder, "classes.txt", w->text, strlen(w->text));
+    (void)repeat(w, "y,a\n", "c%zu,1\n", "", "", n);
+    return open_table(w, err);
+}
+
+/* Run a program. Its refusal is the error. */
+static fed_status run(world *w, const char *program, fed_error *err) {
+    fed_program p;
+    fed_program_open(&p, program);
+    const int status = fed_program_run(&p, w->text);
+    const fed_status said = status == 0 ? FED_OK : fed_fail(err, FED_EINVAL, "%.400s", p.out);
+    fed_program_close(&p);
+    return said;
+}
+
+static fed_status hosts(world *w, size_t n, fed_error *err) {
+    (void)repeat(w, "init --dir made", " --host h%zu", "", "", n);
+    return run(w, "fedserver", err);
+}
+
+typedef struct limit {
+    const char *what; /* the first cell of the page's row */
+    size_t most;
+    fed_status (*take)(world *w, size_t n, fed_error *err);
+    const char *says; /* words of the refusal */
+} limit;
+
+static const limit limits[] = {
+    {"characters of a model's text", SIZE_OF(fed_task, model) - 1, model_text, "4,095 characters"},
+    {"layers of a model", FED_ARCH_LAYERS, layers, "1,024 layers"},
+    {"blocks of a model's text", 32, blocks, "32 blocks"},
+    {"parameters of a block", 8, parameters, "8 parameters"},
+    {"characters of a tensor's name", FED_TENSOR_NAME - 1, tensor_name, "63 characters"},
+    {"numbers of a tensor's shape", FED_TENSOR_RANK, tensor_rank, "8"},
+    {"characters of an optimizer", FED_OPTIMIZER_SPEC - 1, optimizer, "127"},
+    {"characters of a codec", FEDCODEC_SPEC - 1, codec, "63"},
+    {"bytes of a task's name", FEDSERVER_NAME - 1, task_name, "63"},
+    {"bytes of a task's tag", FEDSERVER_TAG - 1, task_tag, "31"},
+    {"bytes of a task's `app`", SIZE_OF(fed_task, app) - 1, task_app, "1023"},
+    {"bytes of a task's `downloads`", FED_DOWNLOADS_URL - 1, task_downloads, "255"},
+    {"phases of a task", 32, task_phases, "32"},
+    {"custom metrics of an update or an evaluation", FED_OWN_METRICS, metrics, "takes 16"},
+    {"characters of a custom metric's name", FED_OWN_NAME - 1, metric_name, "1 to 31"},
+    {"columns of a table", 65536, columns, "65536 columns"},
+    {"classes of a table", FEDTRAIN_CLASSES, classes, "256 classes"},
+    {"names of a coordinator in its certificate", 32, hosts, "32"},
+};
+
+FED_TEST(each_limit_is_met_and_one_above_it_is_refused_with_the_limit) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    fed_test_tmpdir(w->folder, sizeof w->folder);
+    int wrong = 0;
+    for (size_t k = 0; k < sizeof limits / sizeof limits[0]; k++) {
+        const limit *l = &limits[k];
+        fed_error err = {0}, why = {0};
+        const bool takes = l->take(w, l->most, &err) == FED_OK;
+        const bool refuses = l->take(w, l->most + 1, &why) != FED_OK && strstr(why.text, l->says);
+        if (!takes || !refuses) {
+            printf("%s: at the limit of %zu: \"%s\"; above it: \"%s\"\n", l->what, l->most,
+                   err.text, why.text);
+            wrong++;
+        }
+    }
+    fed_test_rmdir(w->folder);
+    free(w);
+    assert_int_equal(wrong, 0);
+}
+
+FED_TEST(the_page_has_these_limits) {
+    uint8_t *page = NULL;
+    size_t len = 0;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_read(FED_SOURCE_DIR "/docs/limits.md", 1 << 20, &page, &len, &err));
+    for (size_t k = 0; k < sizeof limits / sizeof limits[0]; k++) {
+        char row[200];
+        snprintf(row, sizeof row, "| %s | %zu |", limits[k].what, limits[k].most);
+        if (strstr((const char *)page, row) == NULL) {
+            fail_msg("docs/limits.md lacks a row that begins with: %s", row);
+        }
+    }
+    free(page);
+}
+
+int main(void) {
+    return fed_cases_run(NULL, NULL);
+}
