@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/machine.h"
+
 struct fedclient_app {
     fedclient_options given; /* the program's options, with its callbacks and user pointer */
     fed_log log;
@@ -72,6 +74,9 @@ static fed_status options_of(fedclient_app *app, fedclient_options *options) {
     options->progress = options->progress != NULL ? on_progress : NULL;
     options->room = options->room != NULL ? on_room : NULL;
     options->user = app;
+    if (options->most_memory_bytes == 0) {
+        options->most_memory_bytes = fed_machine_bytes() / 2;
+    }
     return FED_OK;
 }
 

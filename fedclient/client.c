@@ -288,14 +288,16 @@ static bool is_over(const fedclient *client, const fedclient_event *event) {
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
 }
 
-/** Whatever the coordinator answers, a device without work asks ten times a second at most. */
+/** Whatever the coordinator answers, a device without work asks ten times a second at most, and
+ * once a day at least. */
 static void pace(fedclient_event *event) {
-    enum { LEAST_MS = 100 };
+    enum { LEAST_MS = 100, MOST_MS = 24 * 3600 * 1000 };
     const bool idle = event->outcome == FEDCLIENT_WAITED || event->outcome == FEDCLIENT_FINISHED ||
                       event->outcome == FEDCLIENT_DECLINED || event->outcome == FEDCLIENT_LATE;
     if (idle && event->wait_ms < LEAST_MS) {
         event->wait_ms = LEAST_MS;
     }
+    event->wait_ms = event->wait_ms < MOST_MS ? event->wait_ms : MOST_MS;
 }
 
 uint32_t fedclient_failures(const fedclient *client) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fed/machine.h"
 #include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedclientd.h"
 
@@ -76,6 +77,7 @@ static const option_row device_rows[] = {
     {"server", OPTION_OTHER, .commands = ANY, .take = take_server},
     {"ca", OPTION_TEXT, AT(ca), .commands = ANY},
     {"downloads-ca", OPTION_TEXT, AT(downloads_ca), .commands = ANY},
+    {"no-caches", OPTION_FLAG, AT(no_caches), .commands = ANY},
     {"state", OPTION_TEXT, AT(state), .commands = ANY},
     {"data", OPTION_TEXT, AT(work.data), .commands = ANY},
     {"dataset", OPTION_TEXT, AT(work.dataset), .commands = ANY},
@@ -87,6 +89,7 @@ static const option_row device_rows[] = {
     {"when", OPTION_OTHER, .commands = ANY, .take = take_when},
     {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
     {"slots", OPTION_OTHER, .commands = ANY, .take = take_slots},
+    {"memory", OPTION_NUMBER, AT(memory_mb), 1, UINT32_MAX, ANY, NULL},
     {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
     {"backend", OPTION_TEXT, AT(work.backend), .commands = ANY},
     {"device", OPTION_TEXT, AT(device), .commands = ANY},
@@ -116,7 +119,15 @@ fed_status fedclientd_read_options(const option_row *more, size_t count, int arg
     if (s->server[0] == '\0' || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
         return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data must all be given");
     }
+    if (s->no_caches && s->downloads_ca != NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "--no-caches and --downloads-ca contradict each other: give only one of "
+                        "them");
+    }
     FED_TRY(device_option_settle(s->device, &s->work.backend, err));
+    const uint64_t given = (uint64_t)s->memory_mb * 1000000;
+    s->memory_bytes = given > 0 ? given : fed_machine_bytes() / 2;
+    s->work.most_net_bytes = s->device == NULL ? s->memory_bytes : 0; /* a GPU has its own memory */
     s->log.level = s->verbose ? FED_LOG_DEBUG : FED_LOG_INFO;
     return FED_OK;
 }

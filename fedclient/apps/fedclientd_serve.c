@@ -170,6 +170,7 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .role = s->work.evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
         .hold_ms = s->hold_ms,
         .slots = s->slots,
+        .most_memory_bytes = s->memory_bytes,
         .train = train,
         .user = d,
         .may_train = may_train,
@@ -218,14 +219,15 @@ static fed_status open_line(device *d, const char *option, const char *file, boo
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }
 
-/** Open both transports. Without --downloads-ca, the transport for caches needs the system's CAs;
- * if it can't use those, no caches are asked. */
+/** Open both transports; with --no-caches, the coordinator's alone. Without --downloads-ca, the
+ * transport for caches needs the system's CAs; if it can't use those, no caches are asked. */
 static fed_status open_lines(device *d, device_lines *lines, fed_error *err) {
     const fedclientd_settings *s = d->settings;
     fed_error none = {0};
     FED_TRY(open_line(d, "--ca", s->ca, false, &lines->coordinator, err));
-    fed_status status =
-        open_line(d, "--downloads-ca", s->downloads_ca, true, &lines->downloads, &none);
+    fed_status status = s->no_caches ? fed_fail(&none, FED_ENOTFOUND, "--no-caches was given")
+                                     : open_line(d, "--downloads-ca", s->downloads_ca, true,
+                                                 &lines->downloads, &none);
     if (status == FED_OK || s->downloads_ca != NULL) {
         return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", none.text);
     }

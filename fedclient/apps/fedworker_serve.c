@@ -17,8 +17,8 @@ const char *const fedworker_serve_usage =
     "                     optimizer\n"
     "  --min N            with tcp: the worker group goes on while N workers are left (all)\n"
     "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --slots,\n"
-    "  --transport, --downloads-ca, --backend, --device, --until-finished, --normalise, --verbose\n"
-    "                     see fedclientd --help\n"
+    "  --memory, --transport, --downloads-ca, --no-caches, --backend, --device,\n"
+    "  --until-finished, --normalise, --verbose   see fedclientd --help\n"
     "\n";
 
 static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_error *err) {

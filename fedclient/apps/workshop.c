@@ -126,12 +126,31 @@ static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
 
+/** Is there room for the values of a batch, the layers' outputs among them? Memory for gradients
+ * comes on top. */
+static fed_status check_memory(const workshop *w, size_t batch, fed_error *err) {
+    const fed_arch *arch = &w->arch;
+    uint64_t bytes = sizeof(float) * (uint64_t)arch->input.c * arch->input.h * arch->input.w;
+    for (size_t l = 0; l < arch->layer_count; l++) {
+        const fed_shape out = arch->layers[l].out;
+        bytes += sizeof(float) * (uint64_t)out.c * out.h * out.w;
+    }
+    const uint64_t most = w->settings->most_net_bytes;
+    return most == 0 || bytes == 0 || batch <= most / bytes
+               ? FED_OK
+               : fed_fail(err, FED_ERANGE,
+                          "its batch of %zu samples takes %.1f MB of memory, and this device gives "
+                          "a task %.1f MB",
+                          batch, 1e-6 * (double)batch * (double)bytes, 1e-6 * (double)most);
+}
+
 static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
     const workshop_settings *s = w->settings;
     size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
     if (w->net != NULL && batch <= w->net_batch) {
         return FED_OK;
     }
+    FED_TRY(check_memory(w, batch, err));
     fedtrain_net_free(w->net);
     w->net = NULL;
     w->net_batch = batch;

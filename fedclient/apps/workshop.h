@@ -26,6 +26,9 @@ typedef struct workshop_settings {
     const char *backend;
     bool evaluate;  /* measure models on the test set, instead of training */
     bool normalise; /* normalise by this device's shard; to evaluate, by its training set */
+    /* decline a task whose batch takes more bytes of memory than this; 0: no limit. Each worker of
+     * a worker group has a net of its own, without this limit */
+    uint64_t most_net_bytes;
     workshop_worker_group group; /* NULL: train by fedtrain_run */
     void *worker_group_user;
 } workshop_settings;

@@ -76,15 +76,34 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
-static fed_status fit(fedclient_job *job, fed_error *err) {
+/** Does the library find room for this model? */
+static fed_status check_memory(const fedclient *client, const fed_arch *arch, fed_error *err) {
+    enum { MODELS = 3 }; /* the most at the same time (docs/client-memory.md) */
+    const uint64_t most = client->options.most_memory_bytes;
+    const uint64_t needed = (uint64_t)arch->layout.size * sizeof(float) * MODELS;
+    return most == 0 || needed <= most
+               ? FED_OK
+               : fed_fail(err, FED_ERANGE,
+                          "its model of %zu values takes %.1f MB of memory, and this device gives "
+                          "a task %.1f MB",
+                          arch->layout.size, 1e-6 * (double)needed, 1e-6 * (double)most);
+}
+
+static fed_status fit(const fedclient *client, fedclient_job *job, fed_error *err) {
     const fed_assignment *assignment = &job->assignment;
     fed_error why = {0};
     fed_status status = fed_arch_parse(assignment->task.model, &job->arch, &why);
+    if (status == FED_OK) {
+        status = check_memory(client, &job->arch, &why);
+    }
+    if (status == FED_OK) {
+        status = fed_cache_url_check(assignment->task.downloads, &why);
+    }
     if (status == FED_OK && assignment->action == FED_ACTION_TRAIN) {
         status = fedcodec_parse(assignment->task.codec_up, &job->codec, &why);
     }
     return status == FED_OK ? FED_OK
-                            : fed_fail(err, FED_EDECLINED, "this device can't read the task: %s",
+                            : fed_fail(err, FED_EDECLINED, "this device can't serve the task: %s",
                                        why.text[0] != '\0' ? why.text : fed_status_text(status));
 }
 
@@ -128,7 +147,7 @@ fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *e
     }
     job->event->task = job->assignment.task.id;
     fedclient_watch_start(client, &job->assignment);
-    FED_TRY(fit(job, err));
+    FED_TRY(fit(client, job, err));
     fedclient_slot_take(client, &job->assignment);
     return job->assignment.action == FED_ACTION_DONE ? FED_OK
                                                      : fedclient_watch_program(client, err);

@@ -15,6 +15,7 @@
 
 #include "fed/clock.h"
 #include "fed/host_port.h"
+#include "fed/machine.h"
 #include "fedserver/commands/command.h"
 #include "fedserver/commands/notify.h"
 #include "fedserver/commands/upstream.h"
@@ -248,8 +249,7 @@ static void prepare_process(void) {
 /* Bytes of memory for tasks. The default is half of the machine's. */
 static uint64_t task_memory(const arguments *args) {
     const double gb = 1e9;
-    return args->task_memory > 0 ? (uint64_t)(args->task_memory * gb)
-                                 : fedserver_machine_bytes() / 2;
+    return args->task_memory > 0 ? (uint64_t)(args->task_memory * gb) : fed_machine_bytes() / 2;
 }
 
 /* *edge: set to the device of an edge aggregator; edge NULL: there is none. */

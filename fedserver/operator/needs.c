@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "fed/arch.h"
+#include "fed/machine.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/memory_note.h"
 #include "fedserver/rounds/task_memory.h"
@@ -64,12 +64,6 @@ static uint64_t free_bytes(const char *directory) {
     return statvfs(directory, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-uint64_t fedserver_machine_bytes(void) {
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-}
-
 static double gb(uint64_t bytes) {
     return (double)bytes / 1e9;
 }
@@ -123,7 +117,7 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
     FED_TRY(server->store->task_find(server->db, FEDSERVER_PICK_ID, id, &task, err));
     FED_TRY(fedserver_needs_estimate(&task, needs, err));
     needs->disk_free_bytes = free_bytes(server->directory);
-    needs->machine_bytes = fedserver_machine_bytes();
+    needs->machine_bytes = fed_machine_bytes();
     return FED_OK;
 }
 

@@ -191,21 +191,11 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
                : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }
 
-/* Check the URL of an HTTP cache. The names of files are appended to it, so it can have no query
- * or fragment. It must have no password either, since devices get the URL. */
 static fed_status check_downloads(const source *s, const char *url, fed_error *err) {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                  "-._~!$&'()*+,;=:@%/[]";
-    const fed_error why = {.text = "a cache's URL is http:// or https://, a host, and a path that "
-                                   "ends with '/', without user and password: "
-                                   "https://cdn.example.org/v1/blob/"};
-    const size_t len = strlen(url);
-    const char *host = strncmp(url, "https://", 8) == 0  ? url + 8
-                       : strncmp(url, "http://", 7) == 0 ? url + 7
-                                                         : "/";
-    const bool user = memchr(host, '@', strcspn(host, "/")) != NULL;
-    const bool right = *host != '/' && !user && url[len - 1] == '/' && strspn(url, allowed) == len;
-    return len == 0 || right ? FED_OK : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
+    fed_error why = {0};
+    return fed_cache_url_check(url, &why) == FED_OK
+               ? FED_OK
+               : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
 }
 
 /* Names and tags go into lines of logs and lists. */

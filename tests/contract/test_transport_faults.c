@@ -240,6 +240,18 @@ static void an_answer_without_a_body_has_none(void **state) {
     assert_hello(w);
 }
 
+static void a_redirect_is_an_answer_and_is_not_followed(void **state) {
+    world *w = *state;
+    play(w, SCRIPT(HEAR,
+                   SAY("HTTP/1.1 307 Elsewhere\r\nLocation: /elsewhere\r\n"
+                       "Content-Length: 0\r\n\r\n"),
+                   HEAR, OK_HELLO));
+    assert_fed_ok(get(w));
+    assert_true(w->status == 307 && w->answer.len == 0);
+    assert_fed_ok(get(w));
+    assert_hello(w);
+}
+
 static void what_follows_the_callers_bytes_is_the_answer(void **state) {
     world *w = *state;
     play(w, SCRIPT(HEAR, OK_HELLO));
@@ -702,6 +714,7 @@ int main(void) {
         test(an_answer_in_chunks_arrives),
         test(an_answer_may_end_with_its_connection),
         test(an_answer_without_a_body_has_none),
+        test(a_redirect_is_an_answer_and_is_not_followed),
         test(what_follows_the_callers_bytes_is_the_answer),
         test(who_asks_is_said),
         test(leave_to_send_may_be_missing),

@@ -75,10 +75,11 @@ static void a_device_that_knows_waits_as_long_as_it_is_told(void **state) {
     assert_int_equal(event.wait_ms, 1234);
 }
 
-static void nobody_makes_a_device_ask_without_a_pause(void **state) {
+static void nobody_makes_a_device_hurry_or_sleep_for_more_than_a_day(void **state) {
     fed_device *device = *state;
-    static const uint32_t told_ms[] = {1, 99, 100, 101};
-    static const uint32_t waits_ms[] = {100, 100, 100, 101};
+    enum { DAY_MS = 24 * 3600 * 1000 };
+    static const uint32_t told_ms[] = {1, 99, 100, 101, DAY_MS, DAY_MS + 1, UINT32_MAX};
+    static const uint32_t waits_ms[] = {100, 100, 100, 101, DAY_MS, DAY_MS, DAY_MS};
     fedclient_event event = fed_device_event(device);
     while (event.outcome == FEDCLIENT_COUNTED) {
         event = fed_device_event(device);
@@ -721,7 +722,7 @@ static const struct CMUnitTest tests[] = {
     test(a_round_is_trained_uploaded_and_counted),
     test(a_task_ends_with_the_coordinators_model),
     test(a_device_that_knows_waits_as_long_as_it_is_told),
-    test(nobody_makes_a_device_ask_without_a_pause),
+    test(nobody_makes_a_device_hurry_or_sleep_for_more_than_a_day),
     test(a_lease_without_time_is_no_reason_to_hurry),
     test(a_device_whose_clock_is_not_set_yet_waits),
     test(no_model_is_there_before_the_first_download),

@@ -7,6 +7,7 @@
 
 #include "fed/api.h"
 #include "fed/bytes.h"
+#include "fed/error.h"
 #include "fed/sealed.h"
 
 /** Bits of the field capabilities, for peers of protocol 2 or later. A peer ignores bits that it
@@ -50,6 +51,11 @@ typedef struct fed_task {
      * download's name is appended. "": there are no caches. */
     char downloads[FED_DOWNLOADS_URL];
 } fed_task;
+
+/** Check the URL of a cache, a task's `downloads`. The names of downloads are appended to it, so it
+ * can have no query or fragment. It must have no password either, since all devices get it. ""
+ * passes. FED_EINVAL: *err says what a cache's URL is. */
+fed_status fed_cache_url_check(const char *url, fed_error *err) FED_CHECKED;
 
 /** Write only the fields that need no capability. fed_assignment_write writes the others, too. */
 void fed_task_write(fed_writer *w, const fed_task *task);

@@ -29,7 +29,8 @@ typedef struct fedclient_app fedclient_app;
  * Open a platform in the folder `state` (fedclient_platform_posix_open), the first transport of
  * this build, and a client on both.
  * options  as for fedclient_open. Platform and transport must be NULL. The texts and the log are
- *          copied; what the other pointers point to must outlive the app
+ *          copied; what the other pointers point to must outlive the app. most_memory_bytes 0: half
+ *          of the machine's memory
  * ca_pem   PEM text: trust these CA certificates, and those that come with the device's certificate
  *
  * Errors those of fedclient_platform_posix_open, fedclient_transport_open and fedclient_open

@@ -192,6 +192,10 @@ typedef struct fedclient_options {
      * FED_SLOTS; 0 is the same as 1. The store needs room for all of them; memory is needed for one
      * at a time. With one slot the device normally stays with its task until that ends. */
     unsigned slots;
+    /** The most memory, in bytes, that the library may take for a task: three times the model's
+     * values of 4 bytes (docs/client-memory.md). A task whose model needs more is declined before
+     * its model is downloaded. 0: no limit; a model has up to 2^31 values, so 26 GB. */
+    uint64_t most_memory_bytes;
 } fedclient_options;
 
 /** Open a client and read its stored state; FED_EFORMAT: the state is damaged. The options are
@@ -256,8 +260,8 @@ typedef struct fedclient_event {
     fedclient_outcome outcome;
     fed_wait_reason reason;    /* for WAITED */
     uint32_t round, version;   /* of the event; round 0: none */
-    uint32_t wait_ms;          /* call fedclient_step again after this time. Without work, at least
-                                * 100 */
+    uint32_t wait_ms;          /* call fedclient_step again after this time: a day at most. Without
+                                * work, at least 100 */
     float loss;                /* for COUNTED, REFUSED, EVALUATED */
     uint32_t samples, correct; /* for EVALUATED */
     bool regression; /* for EVALUATED: the model predicts numbers (mse), and "correct" is unused */

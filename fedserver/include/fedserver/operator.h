@@ -157,9 +157,6 @@ typedef struct fedserver_needs {
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
                                 fed_error *err) FED_CHECKED;
 
-/** Memory of this machine in bytes; 0: the system does not say. */
-uint64_t fedserver_machine_bytes(void);
-
 /** Does the task need more than a gigabyte of disk or memory, more than half of the free disk, or
  * more than half of the machine's memory? Then a person should be told. */
 bool fedserver_needs_much(const fedserver_needs *needs);

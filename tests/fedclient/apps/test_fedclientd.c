@@ -269,6 +269,14 @@ FED_TEST_WITH(a_signal_ends_it_in_the_middle_of_a_wait, clientd_world *w) {
     assert_true(clientd_says(w, "stopped; what is not sent yet is kept in"));
 }
 
+FED_TEST_WITH(it_asks_no_cache_if_it_may_not, clientd_world *w) {
+    const char *const args[] = {"--token", w->token, "--no-caches", "--verbose", NULL};
+    pid_t pid = clientd_spawn(w, args);
+    clientd_wait_for(w, pid, "all downloads come from the coordinator: --no-caches was given");
+    clientd_wait_for(w, pid, "enrolled as device");
+    clientd_end(pid, SIGTERM);
+}
+
 FED_TEST_WITH(a_state_directory_serves_one_device, clientd_world *w) {
     const char *const args[] = {"--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, args);
@@ -279,7 +287,8 @@ FED_TEST_WITH(a_state_directory_serves_one_device, clientd_world *w) {
 
 static void declines(clientd_world *w, const char *json, const char *reason) {
     clientd_queue(w, json);
-    const char *const args[] = {"--token", w->token, "--until-finished", "--hold", "0", NULL};
+    const char *const args[] = {"--token", w->token, "--until-finished", "--hold", "0", "--memory",
+                                "10",      NULL};
     pid_t pid = clientd_spawn(w, args);
     clientd_wait_for(w, pid, "declines task 1");
     clientd_wait_for(w, pid, reason);
@@ -295,6 +304,20 @@ static void declines(clientd_world *w, const char *json, const char *reason) {
 FED_TEST_WITH(a_task_that_does_not_fit_the_data_is_declined, clientd_world *w) {
     declines(w, "{ \"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 1 }",
              "samples are 784 values (1x28x28), the model takes 3072 (3x32x32)");
+}
+
+FED_TEST_WITH(a_model_that_takes_too_much_memory_is_declined, clientd_world *w) {
+    declines(w, "{ \"model\": \"input 784 | dense 1100\", \"rounds\": 3, \"cohort\": 1 }",
+             "its model of 863500 values takes 10.4 MB of memory, and this device gives a task "
+             "10.0 MB");
+}
+
+FED_TEST_WITH(a_batch_that_takes_too_much_memory_is_declined, clientd_world *w) {
+    declines(w,
+             "{ \"model\": \"input 784 | dense 10\", \"rounds\": 3, \"cohort\": 1,"
+             " \"batch\": 4000 }",
+             "its batch of 4000 samples takes 12.7 MB of memory, and this device gives a task "
+             "10.0 MB");
 }
 
 FED_TEST_WITH(a_model_of_too_few_classes_is_declined, clientd_world *w) {
@@ -432,8 +455,10 @@ FED_TEST_WITH(wrong_usage_is_told, clientd_world *w) {
                  {{"--hold", "-1"}, "--hold takes"},
                  {{"--slots", "0"}, "--slots takes 1 to 8 tasks, not 0"},
                  {{"--slots", "9"}, "--slots takes 1 to 8 tasks, not 9"},
+                 {{"--memory", "0"}, "--memory is a whole number from 1"},
                  {{"--transport", "pigeon"}, "this build has no transport \"pigeon\""},
                  {{"--downloads-ca"}, "--downloads-ca"},
+                 {{"--no-caches", "--downloads-ca", "x"}, "contradict each other"},
                  {{"--when", "sunny"}, "write charging, unmetered, idle"},
                  {{"--backend", "fast", "--device", "gpu"}, "give only one of them"},
                  {{"--nonsense"}, "--help tells more"},

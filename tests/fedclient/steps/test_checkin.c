@@ -90,3 +90,73 @@ FED_TEST(an_answer_longer_than_any_task_of_today_does_not_end_the_device) {
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
     fed_device_close(&device);
 }
+
+/* ---- A coordinator that sends tasks which no honest one sends ---- */
+
+static fed_status no_cache_is_asked(void *user, const fedclient_request *request, int *status,
+                                    fed_writer *answer, fed_error *err) {
+    (void)user, (void)status, (void)answer, (void)err;
+    fail_msg("the device asked %s", request->url);
+    return FED_ENET;
+}
+
+enum { MOST_BYTES = 1000000, FITS = MOST_BYTES / 12 /* values */ };
+
+static const struct {
+    const char *model, *downloads; /* NULL: as the honest task's */
+    const char *says;
+} demands[] = {
+    {NULL, "file:///etc/", "a cache's URL is"},
+    {NULL, "gopher://192.0.2.1/", "a cache's URL is"},
+    {NULL, "/v1/", "a cache's URL is"},
+    {NULL, "https:///", "a cache's URL is"},
+    {NULL, "http://192.0.2.1", "a cache's URL is"},
+    {NULL, "http://192.0.2.1/reboot?now=/", "a cache's URL is"},
+    {NULL, "http://192.0.2.1/reboot#/", "a cache's URL is"},
+    {NULL, "http://admin:admin@192.0.2.1/", "a cache's URL is"},
+    {NULL, "http://192.0.2.1/\r\nX: y/", "a cache's URL is"},
+    {"vector 83334", NULL, "its model of 83334 values takes 1.0 MB of memory"},
+    {"vector 2000000000", NULL, "its model of 2000000000 values takes 24000.0 MB of memory"},
+    {"vector 1000000000000", NULL, "model: column"},
+    {"input 60000 | dense 60000", NULL, "model: column"},
+    {"input 40000 | dense 50000", NULL, "takes 24000.6 MB of memory, and this device gives a task"},
+};
+
+/* No demand ends the device, or makes it fetch anything. The next honest task is trained. */
+FED_TEST(a_task_that_demands_too_much_is_declined_before_anything_is_fetched) {
+    fedclient_transport cache = {.send = no_cache_is_asked};
+    for (size_t k = 0; k < 2 * sizeof demands / sizeof demands[0]; k++) {
+        fed_device device;
+        const char *model = demands[k / 2].model, *downloads = demands[k / 2].downloads;
+        fed_device_open(&device, "float32", 1);
+        device.options.role = k % 2 == 0 ? FED_ROLE_TRAIN : FED_ROLE_EVALUATE;
+        device.options.downloads = &cache;
+        device.options.most_memory_bytes = MOST_BYTES;
+        fed_device_restart(&device);
+        fed_task *task = &device.fake.task;
+        const fed_task honest = *task;
+        snprintf(task->model, sizeof task->model, "%s", model != NULL ? model : honest.model);
+        snprintf(task->downloads, sizeof task->downloads, "%s", downloads != NULL ? downloads : "");
+        assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_DECLINED);
+        assert_fed_says(device.err, demands[k / 2].says);
+        assert_string_equal(device.fake.declined.reason, device.err.text);
+        assert_int_equal(device.fake.downloads, 0);
+        *task = honest;
+        device.fake.declined.reason[0] = '\0';
+        assert_int_equal(fed_device_event(&device).outcome,
+                         k % 2 == 0 ? FEDCLIENT_COUNTED : FEDCLIENT_EVALUATED);
+        fed_device_close(&device);
+    }
+}
+
+FED_TEST(a_model_that_takes_all_the_memory_of_a_task_is_trained) {
+    fed_device device;
+    char model[32];
+    fed_device_open(&device, "float32", 1);
+    device.options.most_memory_bytes = MOST_BYTES;
+    fed_device_restart(&device);
+    snprintf(model, sizeof model, "vector %d", FITS);
+    fed_device_new_task(&device, model);
+    assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
+    fed_device_close(&device);
+}
