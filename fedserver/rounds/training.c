@@ -3,6 +3,8 @@
 #include "fedserver/rounds/training.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "fed/hash.h"
@@ -304,6 +306,17 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
                                       err);
 }
 
+void fedserver_training_say(const fedserver_rounds *rounds, const fedserver_training *t,
+                            uint32_t round, fed_log_level level, const char *format, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fed_logf(rounds->log, level, "task %llu (%s): round %u: %s",
+             (unsigned long long)t->task.wire.id, t->task.name, round, text);
+}
+
 static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
                                      uint32_t round, const fedserver_weights *weights,
                                      fed_error *err) {
@@ -311,18 +324,19 @@ static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedse
     const double percent = 100 * t->task.device_share;
     if (weights->heaviest_lowered) {
         FED_TRY(fedserver_device_report(rounds, weights->heaviest, name, err));
-        fed_logf(rounds->log, FED_LOG_WARN,
-                 "round %u: device %s claims %.1f %% of all samples, and is counted as %g %%; "
-                 "if you do not trust it, exclude it with `fedserver revoke`",
-                 round, name, 100 * weights->heaviest_share, percent);
+        fedserver_training_say(
+            rounds, t, round, FED_LOG_WARN,
+            "device %s claims %.1f %% of all samples, and is counted as %g %%; if you do not trust "
+            "it, exclude it with `fedserver revoke`",
+            name, 100 * weights->heaviest_share, percent);
     }
     if (weights->furthest_lowered) {
         FED_TRY(fedserver_device_report(rounds, weights->furthest, name, err));
-        fed_logf(
-            rounds->log, FED_LOG_WARN,
-            "round %u: device %s, whose update has a norm of %.4g, is counted as %g %% of what "
-            "moves the model; if you do not trust it, exclude it with `fedserver revoke`",
-            round, name, weights->furthest_norm, percent);
+        fedserver_training_say(
+            rounds, t, round, FED_LOG_WARN,
+            "device %s, whose update has a norm of %.4g, is counted as %g %% of what moves the "
+            "model; if you do not trust it, exclude it with `fedserver revoke`",
+            name, weights->furthest_norm, percent);
     }
     return FED_OK;
 }
@@ -330,11 +344,10 @@ static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedse
 static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
                           const fedserver_own_table *own, fed_error *err) {
     if (own->dropped > 0) {
-        fed_logf(
-            rounds->log, FED_LOG_WARN,
-            "round %u: %llu values of the devices' custom metrics are dropped: their names are "
-            "not among the first %d",
-            t->round.number, (unsigned long long)own->dropped, FEDSERVER_OWN_NAMES);
+        fedserver_training_say(rounds, t, t->round.number, FED_LOG_WARN,
+                               "%llu values of the devices' custom metrics are dropped: their "
+                               "names are not among the first %d",
+                               (unsigned long long)own->dropped, FEDSERVER_OWN_NAMES);
     }
     return rounds->store->own_put(rounds->db, t->task.wire.id, t->round.number,
                                   FEDSERVER_OWN_OF_UPDATES, own->rows, own->count, err);
@@ -380,9 +393,9 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
     rounds->counters.rounds_committed++;
     fedserver_counters_round(&rounds->counters, now_ms - row.opened_ms);
-    fed_logf(rounds->log, FED_LOG_INFO,
-             "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
-             row.updates, row.loss, (size_t)row.delta_bytes);
+    fedserver_training_say(rounds, t, row.number, FED_LOG_INFO,
+                           "committed with %u updates, loss %.4f, delta of %zu bytes", row.updates,
+                           row.loss, (size_t)row.delta_bytes);
     FED_TRY(say_who_is_bounded(rounds, t, row.number, &weights, err));
     return move_on(rounds, t, now_ms, err);
 }
@@ -426,8 +439,8 @@ static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, 
     if (!fedserver_closing_apart(rounds, t)) {
         return FED_OK;
     }
-    fed_logf(rounds->log, FED_LOG_INFO, "round %u closes with %u updates", t->round.number,
-             t->round.received);
+    fedserver_training_say(rounds, t, t->round.number, FED_LOG_INFO, "closes with %u updates",
+                           t->round.received);
     return fedserver_round_save(rounds, t, err);
 }
 
@@ -445,11 +458,11 @@ static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
     /* D1 in docs/durability.md: counted updates stay counted. */
     assert(t->round.received == before->received);
     rounds->counters.attempts_abandoned++;
-    fed_logf(rounds->log, FED_LOG_WARN,
-             "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
-             "counted updates stay counted",
-             before->number, before->attempt, before->received, t->task.rules.minimum,
-             before->leased);
+    fedserver_training_say(rounds, t, before->number, FED_LOG_WARN,
+                           "attempt %u is abandoned with %u of at least %u updates from %u leases; "
+                           "counted updates stay counted",
+                           before->attempt, before->received, t->task.rules.minimum,
+                           before->leased);
     fedserver_slots_open(rounds, t, now_ms);
     return fedserver_round_save(rounds, t, err);
 }

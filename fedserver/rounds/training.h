@@ -24,6 +24,11 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
 
+/** Log a sentence about a round of the task. The line begins with the task and the round. */
+void fedserver_training_say(const fedserver_rounds *rounds, const fedserver_training *training,
+                            uint32_t round, fed_log_level level, const char *format, ...)
+    FED_PRINTF(5, 6);
+
 /** Commit the open round, whatever has arrived, with a version that another coordinator has made.
  * The task must have an open round. values: float32[layout->size] of the version. last: the task is
  * finished with this version. */

@@ -115,9 +115,9 @@ FED_TEST(a_device_that_is_sent_back_is_found) {
 FED_TEST(a_coordinators_log_is_read) {
     static const char log[] =
         "front https://127.0.0.1:1/  devices https://127.0.0.1:2\n"
-        "2026-11-26T02:26:53Z INFO round 1 committed: 2 updates, loss 2.4437, delta of 9 bytes\n"
-        "2026-11-26T02:26:53Z WARN round 2: attempt 1 is abandoned\n"
-        "2026-11-26T02:26:54Z INFO round 2 committed: 1 updates, loss 2.4437, delta of 9 bytes\n";
+        "2026-11-26T02:26:53Z INFO task 1 (t): round 1: committed with 2 updates, loss 2.4\n"
+        "2026-11-26T02:26:53Z WARN task 1 (t): round 2: attempt 1 is abandoned\n"
+        "2026-11-26T02:26:54Z INFO task 1 (t): round 2: committed with 1 updates, loss 2.4\n";
     char folder[256], path[300];
     fed_history *h = fed_history_new();
     fed_test_tmpdir(folder, sizeof folder);

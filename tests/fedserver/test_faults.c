@@ -184,7 +184,7 @@ static long claimed;
 static void count_claims(void *user, fed_log_level level, const char *line) {
     (void)user;
     (void)level;
-    claimed += strstr(line, " committed: ") != NULL;
+    claimed += strstr(line, " committed with ") != NULL;
 }
 
 static const fed_log counting = {.write = count_claims, .level = FED_LOG_INFO};

@@ -86,7 +86,8 @@ bool fed_history_read_log(fed_history *history, const char *path) {
     while (fgets(line, sizeof line, file) != NULL) {
         unsigned round = 0, updates = 0;
         const char *at = strstr(line, " round ");
-        if (at != NULL && sscanf(at, " round %u committed: %u updates", &round, &updates) == 2) {
+        if (at != NULL &&
+            sscanf(at, " round %u: committed with %u updates", &round, &updates) == 2) {
             fed_history_committed(history, round, updates);
         }
     }

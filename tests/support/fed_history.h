@@ -44,7 +44,7 @@ void fed_history_next_log(fed_history *history);
 /** Record a committed round of the log. Keep the log's order. */
 void fed_history_committed(fed_history *history, uint32_t round, uint32_t updates);
 
-/** Read the lines "round N committed: U updates" of a log. Returns false if the file can't be
+/** Read the lines "round N: committed with U updates" of a log. Returns false if the file can't be
  * opened. */
 bool fed_history_read_log(fed_history *history, const char *path);
 

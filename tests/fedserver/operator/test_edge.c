@@ -501,11 +501,11 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
     assert_values(w->values, 2.5f, 0);
 }
 
-/* Counts the lines " committed: ". A line of the level INFO is true only after the commit. */
+/* Counts the lines " committed with ". A line of the level INFO is true only after the commit. */
 static void note_line(void *user, fed_log_level level, const char *line) {
     world *w = user;
     assert_true(level != FED_LOG_INFO || fedserver_settled(w->home.server));
-    w->commits += strstr(line, " committed: ") != NULL;
+    w->commits += strstr(line, " committed with ") != NULL;
 }
 
 static void a_turn_logs_a_round_as_committed_only_after_the_commit(void **state) {
