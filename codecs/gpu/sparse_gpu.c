@@ -157,8 +157,9 @@ static fed_status check_head(const fedcodec_gpu_job *job, uint32_t kind, const r
                                 FED_GPU_AT(r->message),   FED_GPU_AT(job->head)};
     const fed_gpu_arg values[] = {FED_GPU_AT(job->message), FED_GPU_VALUE(kind),
                                   FED_GPU_AT(r->message), FED_GPU_AT(job->head)};
-    /* A message of cap bytes has at most cap float32 values. */
-    const size_t most = job->n < job->cap ? job->n : job->cap;
+    /* A message of cap bytes has at most cap float32 values, or 8 * cap signs. */
+    const size_t held = kind == FEDCODEC_SPARSE_SIGNS ? 8 * job->cap : job->cap;
+    const size_t most = job->n < held ? job->n : held;
     const uint32_t groups =
         kind == FEDCODEC_SPARSE_MEAN ? 0 : fedcodec_gpu_groups(most, FEDCODEC_GPU_EACH);
     FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_open", 1, open, 6));

@@ -52,7 +52,8 @@ static void add_lanes(lanes *restrict sum, const float *restrict e, const float 
     }
 }
 
-static means find_means(const float *e, const float *x, size_t n) {
+/* FED_ENONFINITE: a value is NaN or infinite. Sums of finite floats are finite as doubles. */
+static fed_status find_means(const float *e, const float *x, size_t n, means *found) {
     lanes sum = {.up = {0.0}};
     float rest[LANES] = {0.0f};
     size_t whole = n - n % LANES, negatives = 0;
@@ -67,7 +68,9 @@ static means find_means(const float *e, const float *x, size_t n) {
         down += sum.down[k];
         negatives += sum.negative[k];
     }
-    return (means){.up = mean(up, n - negatives), .down = 0.0f - mean(down, negatives)};
+    FED_REQUIRE(isfinite(up) && isfinite(down), FED_ENONFINITE);
+    *found = (means){.up = mean(up, n - negatives), .down = 0.0f - mean(down, negatives)};
+    return FED_OK;
 }
 
 static void put_signs(const fedcodec_job *block, size_t k, void *with) {
@@ -92,10 +95,13 @@ static void put_signs(const fedcodec_job *block, size_t k, void *with) {
 }
 
 static fed_status onebit_encode(const fedcodec_job *job, size_t *len) {
-    means m = find_means(job->residual, job->x, job->n);
+    means m;
+    fedcodec_job finite = *job;
+    FED_TRY(find_means(job->residual, job->x, job->n, &m));
+    finite.scanned = true;
     fedcodec_store_f32(job->dst, m.up);
     fedcodec_store_f32(job->dst + 4, m.down);
-    FED_TRY(fedcodec_dense_encode(job, HEAD, 1, put_signs, &m));
+    FED_TRY(fedcodec_dense_encode(&finite, HEAD, 1, put_signs, &m));
     *len = HEAD + fedcodec_bitmap_len(job->n);
     return FED_OK;
 }

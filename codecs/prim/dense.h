@@ -71,4 +71,14 @@ static inline fed_status fedcodec_dense_encode(const fedcodec_job *job, size_t h
     return FED_OK;
 }
 
+/** Do what fedcodec_dense_encode does, for a codec whose scan is fedcodec_scan_added. Where x is
+ * given, that scan has not read the residual, so the values are examined here. */
+static inline fed_status fedcodec_dense_encode_added(const fedcodec_job *job, size_t head,
+                                                     unsigned bits, fedcodec_dense_fn encode,
+                                                     void *with) {
+    fedcodec_job examined = *job;
+    examined.scanned = job->scanned && job->x == NULL;
+    return fedcodec_dense_encode(&examined, head, bits, encode, with);
+}
+
 #endif

@@ -83,7 +83,7 @@ static inline void fedcodec_narrow_fold(const uint8_t *restrict src, int64_t wei
         fedcodec_narrow_encode(block, narrow, widen);                                              \
     }                                                                                              \
     static fed_status narrow_encode(const fedcodec_job *job, size_t *len) {                        \
-        FED_TRY(fedcodec_dense_encode(job, 0, 16, encode_block, NULL));                            \
+        FED_TRY(fedcodec_dense_encode_added(job, 0, 16, encode_block, NULL));                      \
         *len = 2 * job->n;                                                                         \
         return FED_OK;                                                                             \
     }                                                                                              \

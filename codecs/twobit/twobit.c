@@ -117,7 +117,7 @@ static void quantise(const fedcodec_job *block, size_t k, void *with) {
 static fed_status twobit_encode(const fedcodec_job *job, size_t *len) {
     float t = (float)job->param[0];
     fedcodec_store_f32(job->dst, t);
-    FED_TRY(fedcodec_dense_encode(job, HEAD, 2, quantise, &t));
+    FED_TRY(fedcodec_dense_encode_added(job, HEAD, 2, quantise, &t));
     *len = HEAD + packed_len(job->n);
     return FED_OK;
 }

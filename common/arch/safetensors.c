@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/utf8.h"
+
 static void write_string(fed_writer *w, const char *text) {
     fed_write_u8(w, '"');
     for (const char *at = text; *at != '\0'; at++) {
@@ -350,6 +352,11 @@ static fed_status parse_members(parser *p) {
 }
 
 static fed_status parse_header(parser *p) {
+    const size_t valid = fed_utf8_valid_len(p->text, p->len);
+    if (valid < p->len) {
+        p->pos = valid;
+        return refuse(p, "not UTF-8: save the file with names and metadata in UTF-8");
+    }
     /* A safetensors header must begin with '{', without white space before it. */
     if (p->len == 0 || p->text[0] != '{') {
         return refuse(p, "expected '{'");

@@ -5,18 +5,23 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Read the character at text. Returns its length in bytes, or 0 if it is not well-formed. */
-static int take(const uint8_t *text, uint32_t *character) {
+/* Read the character at text, which has `left` bytes. Returns the character's length in bytes, or 0
+ * if it is not well-formed. */
+static size_t take(const uint8_t *text, size_t left, uint32_t *character) {
     /* least[k] is the least character that takes k bytes. */
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const uint8_t first = text[0];
-    const int len = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (len == 0 || first >= 0xf8) {
+    const size_t len = first < 0x80   ? 1
+                       : first < 0xc0 ? 0
+                       : first < 0xe0 ? 2
+                       : first < 0xf0 ? 3
+                                      : 4;
+    if (len == 0 || len > left || first >= 0xf8) {
         return 0;
     }
     *character = len == 1 ? first : first & (0x7fu >> len);
-    for (int k = 1; k < len; k++) {
-        if ((text[k] & 0xc0) != 0x80) { /* this also stops at the text's NUL */
+    for (size_t k = 1; k < len; k++) {
+        if ((text[k] & 0xc0) != 0x80) {
             return 0;
         }
         *character = *character << 6 | (text[k] & 0x3fu);
@@ -44,11 +49,16 @@ static bool printable(uint32_t c) {
 }
 
 bool fed_utf8_valid(const char *text) {
-    int len = 1;
-    for (uint32_t character; *text != '\0' && len > 0; text += len) {
-        len = take((const uint8_t *)text, &character);
+    const size_t len = strlen(text);
+    return fed_utf8_valid_len((const uint8_t *)text, len) == len;
+}
+
+size_t fed_utf8_valid_len(const uint8_t *text, size_t len) {
+    size_t at = 0, taken = 1;
+    for (uint32_t character; at < len && taken > 0; at += taken) {
+        taken = take(text + at, len - at, &character);
     }
-    return len > 0;
+    return at;
 }
 
 bool fed_utf8_shown(const char *text) {
@@ -64,16 +74,18 @@ bool fed_utf8_shown(const char *text) {
 
 void fed_utf8_clean(char *text) {
     char *to = text;
+    size_t left = strlen(text);
     while (*text != '\0') {
         uint32_t character = 0;
-        const int len = take((const uint8_t *)text, &character);
+        const size_t len = take((const uint8_t *)text, left, &character);
         if (len > 0 && printable(character)) {
-            memmove(to, text, (size_t)len);
+            memmove(to, text, len);
             to += len;
         } else {
             *to++ = '?';
         }
         text += len > 0 ? len : 1;
+        left -= len > 0 ? len : 1;
     }
     *to = '\0';
 }

@@ -335,12 +335,16 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
     if (usable && is_wanted(client, &job->assignment)) {
         return FED_OK;
     }
+    fed_error fault = {0}; /* also of a download that another one replaces */
     fedclient_partial_download partial;
-    fed_status status = fedclient_partial_download_load(client, &partial, err);
+    fed_status status = fedclient_partial_download_load(client, &partial, &fault);
     if (status == FED_OK) {
-        status = go_on(client, job, usable, &partial, err);
+        status = go_on(client, job, usable, &partial, &fault);
     }
     fedclient_partial_download_free(&partial);
+    if (status != FED_OK) {
+        *err = fault;
+    }
     /* C5, D5: after a success the stored model has the digest that the coordinator announced. */
     assert(status != FED_OK || is_wanted(client, &job->assignment));
     if (status == FED_ENOTFOUND) {

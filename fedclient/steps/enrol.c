@@ -239,21 +239,23 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
 
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) {
     FED_TRY(fedclient_between_steps(client, "fedclient_enrol", err));
-    fed_error local = {0};
+    fed_error fault = {0}; /* also of a try that another one replaces */
     identity *id = NULL;
     FED_TRY(identity_new(&id));
     fed_status status = FED_OK;
     /* C9: each address gets the same key and token, so one token is enough. */
     for (unsigned k = 0; k < client->addresses; k++) {
         client->unreached = false;
-        status = enrol(client, token, id, err != NULL ? err : &local);
+        status = enrol(client, token, id, &fault);
         if (status == FED_OK || !client->unreached) {
             break;
         }
         fedclient_addresses_next(client);
     }
     free(id);
-    FED_TRY(status);
+    if (status != FED_OK) {
+        return fault.text[0] != '\0' ? fed_fail(err, status, "%s", fault.text) : status;
+    }
     fed_logf(client->options.log, FED_LOG_INFO, "enrolled as device %s", client->device);
     return FED_OK;
 }

@@ -22,6 +22,9 @@ static const http_refusal refusals[] = {
     {404, "not_found", "there is nothing at this path: see docs/protocol.md", false},
     {405, "method_not_allowed", "this path does not take that method: see docs/protocol.md", false},
     {413, "too_large", "the body is larger than this request can be: do not send it again", false},
+    {503, "busy",
+     "this coordinator has heard of no task with so large an update: send the same again later",
+     false},
 };
 static const http_refusal refused_otherwise = {400, "bad_request",
                                                "this request can't have a body: send none", false};
@@ -128,9 +131,6 @@ static uint64_t head_bytes(http_exchange *x) {
 }
 
 const http_refusal *http_refusal_of(int status) {
-    if (status == http_refusal_full.status) {
-        return &http_refusal_full;
-    }
     for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++) {
         if (refusals[k].status == status) {
             return &refusals[k];

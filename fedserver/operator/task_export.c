@@ -71,10 +71,15 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
 typedef struct history {
     fedserver_round_entry_visit visit;
     void *user;
+    uint32_t left; /* rounds that may still be reported */
 } history;
 
 static fed_status report_round(void *user, const fedserver_round_row *row, fed_error *err) {
-    const history *h = user;
+    history *h = user;
+    if (row->committed_ms == 0 || h->left == 0) {
+        return FED_OK;
+    }
+    h->left--;
     const fedserver_round_entry entry = {.number = row->number,
                                          .attempts = row->attempts,
                                          .opened_ms = row->opened_ms,
@@ -87,18 +92,17 @@ static fed_status report_round(void *user, const fedserver_round_row *row, fed_e
                                          .measured = row->measured,
                                          .accuracy = row->accuracy,
                                          .test_loss = row->test_loss};
-    return row->committed_ms != 0 ? h->visit(h->user, &entry, err) : FED_OK;
+    return h->visit(h->user, &entry, err);
 }
 
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user, fed_error *err) {
     fedserver_task found;
-    history h = {.visit = visit, .user = user};
+    history h = {.visit = visit, .user = user, .left = most};
     FED_TRY(pick_task(server, task, &found, err));
     /* one row more, since the open round is not reported */
-    const bool open = found.state != FEDSERVER_TASK_FINISHED;
-    most += open && most < UINT32_MAX;
-    return server->store->round_each(server->db, found.wire.id, most, report_round, &h, err);
+    const uint32_t rows = most < UINT32_MAX ? most + 1 : most;
+    return server->store->round_each(server->db, found.wire.id, rows, report_round, &h, err);
 }
 
 typedef struct collection {

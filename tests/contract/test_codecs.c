@@ -328,6 +328,59 @@ static void an_unguarded_residual_is_refused_too(void) {
     }
 }
 
+/* Is residual[at] still not finite, and is no other value near the largest float? */
+static void assert_spread_nowhere(const float *residual, size_t n, size_t at, const char *name) {
+    assert_true(!isfinite(residual[at]));
+    for (size_t i = 0; i < n; i++) {
+        if (i != at && !(fabsf(residual[i]) < 1e6f)) {
+            fail_msg("%s: value %zu becomes %g", name, i, (double)residual[i]);
+        }
+    }
+}
+
+static void refuse_twice(const fedcodec *codec, const float *before, const float *x, size_t n,
+                         size_t at) {
+    const size_t cap = fedcodec_bound(codec, n);
+    float *residual = contract_copy(before, n);
+    uint8_t *dst = malloc(cap);
+    void *work = malloc(fedcodec_work_size(codec, n) + 1);
+    for (int i = 0; i < 2; i++) {
+        size_t len = 12345;
+        assert_fed_status(fedcodec_encode(codec, residual, x, n, work, dst, cap, &len),
+                          FED_ENONFINITE);
+        assert_int_equal(len, 12345);
+        assert_spread_nowhere(residual, n, at, codec->vtable->name);
+    }
+    if (x == NULL) {
+        assert_memory_equal(residual, before, n * sizeof *before);
+    }
+    free(residual);
+    free(dst);
+    free(work);
+}
+
+static void a_residual_that_is_not_finite_is_refused_and_spreads_nothing(void) {
+    enum { N = 33001 };
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    const size_t at[] = {0, N / 2, N - 1};
+    const fed_pool pool = {.width = 2, .run = contract_run_backwards};
+    fedcodec codec;
+    float *residual = contract_values(FILL_LAPLACE, N), *x = contract_values(FILL_TIED, N);
+    for (size_t k = 0; contract_codec(k, &codec); k++) {
+        for (size_t i = 0; i < 12; i++) {
+            const size_t place = at[i % 3];
+            const float good = residual[place];
+            codec.pool = i % 2 == 0 ? &pool : NULL;
+            residual[place] = bad[i / 3];
+            refuse_twice(&codec, residual, x, N, place);
+            refuse_twice(&codec, residual, NULL, N, place);
+            residual[place] = good;
+        }
+    }
+    free(residual);
+    free(x);
+}
+
 static void too_small_a_buffer_is_refused_and_nothing_changes(void) {
     enum { N = 100 };
     fedcodec codec;
@@ -384,6 +437,7 @@ int main(void) {
         fed_unit_test(nan_and_infinity_are_refused_and_nothing_changes),
         fed_unit_test(nan_in_any_part_is_found),
         fed_unit_test(an_unguarded_residual_is_refused_too),
+        fed_unit_test(a_residual_that_is_not_finite_is_refused_and_spreads_nothing),
         fed_unit_test(too_small_a_buffer_is_refused_and_nothing_changes),
         fed_unit_test(parameters_out_of_range_are_refused),
     };

@@ -494,6 +494,29 @@ static void long_lists_of_positions(void **state) {
     }
 }
 
+/* Half of the values are sent, in a message with far fewer bytes than signs. */
+static void padding_after_many_signs_is_checked(void **state) {
+    enum { MANY = 300006, BEFORE_SIGNS = 3 + 1 + 4 };
+    (void)state;
+    place p = {0};
+    size_t len = 0;
+    fed_reader r;
+    assert_int_equal(fedcodec_parse("stc:p=0.5", &p.codec, NULL), FED_OK);
+    assert_true(open_codec(&p));
+    reserve(&p, MANY, fedcodec_bound(&p.codec, MANY));
+    make_values(FILL_GAUSS, MANY, 0, p.host.x);
+    assert_int_equal(encode_both(&p, "many signs", p.host.x, &len), FED_OK);
+    fed_reader_init(&r, p.host.message, len);
+    const size_t count = (size_t)fed_read_varint(&r);
+    assert_true(count % 8 != 0 && count > 2 * len);
+    p.cap = len;
+    assert_true(read_both(&p, "many signs", len, true));
+    p.host.message[BEFORE_SIGNS + count / 8] ^= 1;
+    assert_false(read_both(&p, "many signs, wrong padding", len, true));
+    release(&p);
+    fedcodec_gpu_free(p.on_gpu);
+}
+
 static void refuses_values(place *p) {
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     enum { N = 3000 };
@@ -737,6 +760,7 @@ static int run_all(void) {
         cmocka_unit_test(each_codec_gives_the_processors_bits),
         cmocka_unit_test(many_values_have_the_processors_bits),
         cmocka_unit_test(long_lists_of_positions),
+        cmocka_unit_test(padding_after_many_signs_is_checked),
         cmocka_unit_test(narrow_values_are_left_to_the_processor),
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(changed_bytes_get_the_processors_verdict),

@@ -697,6 +697,18 @@ static void an_answer_past_its_limit_is_refused(void **state) {
     assert_hello(w);
 }
 
+/* A device without memory for the answer is no coordinator that says too much. */
+static void an_answer_without_room_is_told_from_one_past_its_limit(void **state) {
+    world *w = *state;
+    uint8_t room[4];
+    fed_writer_free(&w->answer);
+    fed_writer_fixed(&w->answer, room, sizeof room);
+    play(w, SCRIPT(HEAR, OK_HELLO));
+    assert_fails(w, get(w), FED_ENOSPC, fed_status_text(FED_ENOSPC));
+    assert_null(strstr(w->err.text, "longer"));
+    fed_writer_growing(&w->answer);
+}
+
 static void what_this_build_lacks_is_said(void **state) {
     world *w = *state;
     const fedclient_transport_options options = {.ca_pem = w->ca.text};
@@ -748,6 +760,7 @@ int main(void) {
         test(what_is_not_http_is_refused),
         test(a_head_without_an_end_is_refused),
         test(an_answer_past_its_limit_is_refused),
+        test(an_answer_without_room_is_told_from_one_past_its_limit),
         test(what_this_build_lacks_is_said),
     };
     int failures = 0;

@@ -4,6 +4,8 @@
 #define FED_UTF8_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "fed/api.h"
 
@@ -19,6 +21,10 @@ bool fed_utf8_shown(const char *text);
 
 /** Is the whole text well-formed UTF-8? Characters that must not be shown are allowed. */
 bool fed_utf8_valid(const char *text);
+
+/** Return how many of len bytes come before the first one that is not well-formed UTF-8: len if
+ * all are. A NUL is a character here. */
+size_t fed_utf8_valid_len(const uint8_t *text, size_t len);
 
 FED_API_END
 

@@ -96,7 +96,7 @@ static bool add_to_name(char *name, size_t cap, const char *key, const char *val
     const size_t len = strlen(name);
     const int added = snprintf(name + len, cap - len, "%s%s=%s", len > 0 ? "," : "", key, value);
     for (char *c = name + len; *c != '\0'; c++) {
-        *c = *c == '/' || *c <= ' ' ? '_' : *c;
+        *c = *c == '/' || (unsigned char)*c <= ' ' ? '_' : *c;
     }
     return added >= 0 && (size_t)added < cap - len;
 }

@@ -57,10 +57,14 @@ fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) 
         return status;
     }
     if (status == FED_OK) {
-        return fedtrain_net_end(w->o.job.net, w->params, w->state, err);
+        status = fedtrain_net_end(w->o.job.net, w->params, w->state, err);
+        if (status == FED_OK) {
+            return FED_OK;
+        }
+    } else {
+        fed_error ignored = {0};
+        (void)!fedtrain_net_end(w->o.job.net, NULL, NULL, &ignored);
     }
-    fed_error ignored;
-    (void)!fedtrain_net_end(w->o.job.net, NULL, NULL, &ignored);
     w->completed = w->run_step;
     if (w->spare != NULL) {
         memcpy(w->params, w->spare, size * sizeof *w->spare);

@@ -457,6 +457,22 @@ static fed_status explain_network(curl_line *line, const exchange *x, CURLcode c
     return fed_fail(err, FED_ENET, "%s %s: %.200s", method, url, why);
 }
 
+/** The answer could not be kept. */
+static fed_status explain_answer(const exchange *x, fed_error *err) {
+    const char *method = x->request->method, *url = x->request->url;
+    if (x->head_len > HEAD_MOST) {
+        return fed_fail(err, FED_ENET, "%s %s: the answer's head is longer than %d bytes", method,
+                        url, HEAD_MOST);
+    }
+    if (x->answer_status == FED_ERANGE) {
+        return fed_fail(err, FED_ERANGE, "%s %s: the answer is longer than the %zu bytes allowed",
+                        method, url, x->request->answer_limit);
+    }
+    const fed_status status = x->answer_status != FED_OK ? x->answer_status : FED_EIO;
+    return fed_fail(err, status, "%s %s: the answer can't be kept: %s", method, url,
+                    fed_status_text(status));
+}
+
 static fed_status explain(curl_line *line, const exchange *x, CURLcode code, bool fresh,
                           fed_error *err) {
     const char *method = x->request->method, *url = x->request->url;
@@ -474,13 +490,7 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
                    : fed_fail(err, FED_ECANCELED, "%s %s: the program asked to stop this request",
                               method, url);
     case CURLE_WRITE_ERROR:
-        if (x->head_len > HEAD_MOST) {
-            return fed_fail(err, FED_ENET, "%s %s: the answer's head is longer than %d bytes",
-                            method, url, HEAD_MOST);
-        }
-        return fed_fail(err, x->answer_status != FED_OK ? x->answer_status : FED_EIO,
-                        "%s %s: the answer is longer than the %zu bytes allowed", method, url,
-                        x->request->answer_limit);
+        return explain_answer(x, err);
     case CURLE_OPERATION_TIMEDOUT:
         return fed_fail(err, FED_ETIMEOUT, "%s %s: no byte moved for too long: %.150s", method, url,
                         why);

@@ -303,7 +303,8 @@ static fed_status explain(const exchange *x, fed_status status, fed_error *err) 
                         "changed its CA, enrol anew with its new ca.pem",
                         url, why);
     case FED_ENOMEM:
-        return fed_fail(err, status, "%s %s: out of memory", method, url);
+    case FED_ENOSPC:
+        return fed_fail(err, status, "%s %s: %s", method, url, fed_status_text(status));
     default:
         return fed_fail(err, status, "%s %s: %s", method, url, why);
     }

@@ -11,7 +11,7 @@ static fed_status combine(const double *param, const fedserver_rows *rows, float
                           fed_error *err) {
     size_t f = (size_t)param[F], m = (size_t)param[M];
     size_t neighbours = rows->count > f + 3 ? rows->count - f - 2 : 1;
-    return fedserver_krum_mean(rows, f, m != 0 && m < rows->count ? m : neighbours, u, err);
+    return fedserver_krum_mean(rows, f, m != 0 && m <= rows->count ? m : neighbours, u, err);
 }
 
 /* The paper demands 2f + 2 < n, where n is the number of updates. Also, n - f must be at least m,

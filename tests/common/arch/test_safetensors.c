@@ -162,6 +162,28 @@ FED_TEST(test_what_is_not_the_json_of_a_header_is_refused) {
     }
 }
 
+FED_TEST(test_a_header_that_is_not_utf8_is_refused) {
+    static const char *const wrong[] = {
+        "\xff",     "\x80",     "\xc3",
+        "\xe2\x82", "\xc0\x80", "\xed\xa0\x80"}; /* the last one is half a pair */
+    static const char *const places[] = {
+        "{\"__metadata__\":{\"k%s\":\"v\"}}",
+        "{\"__metadata__\":{\"k\":\"v%s\"}}",
+        "{\"__metadata__\":{\"k\":\"\\u0000%s\"}}",
+        "{\"k%s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}",
+        "{}%s",
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+            char text[128], words[64];
+            const int at = (int)(strstr(places[i], "%s") - places[i]);
+            snprintf(text, sizeof text, "%.*s%s%s", at, places[i], wrong[k], places[i] + at + 2);
+            snprintf(words, sizeof words, "byte %d of the header: not UTF-8", at);
+            check_refused(text, 4, words);
+        }
+    }
+}
+
 #define ENTRY(fields) "{\"a\":{" fields "}}"
 #define DTYPE         "\"dtype\":\"F32\""
 #define SHAPE         "\"shape\":[2]"

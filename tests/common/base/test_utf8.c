@@ -81,3 +81,14 @@ FED_TEST(test_a_text_is_valid_where_every_character_is_well_formed) {
     assert_false(fed_utf8_valid("\xc3"));
     assert_false(fed_utf8_valid("\xed\xa0\x80z"));
 }
+
+FED_TEST(test_bytes_are_valid_up_to_the_first_that_is_not_well_formed) {
+    static const uint8_t text[] = "a\0\xc3\xa4\xf0\x9f\x98\x80";
+    static const size_t valid[] = {0, 1, 2, 2, 4, 4, 4, 4, 8};
+    for (size_t len = 0; len < sizeof text; len++) {
+        uint8_t *exact = test_malloc(len + 1); /* a sanitizer sees a read past its end */
+        memcpy(exact + 1, text, len);
+        assert_int_equal(fed_utf8_valid_len(exact + 1, len), valid[len]);
+        test_free(exact);
+    }
+}

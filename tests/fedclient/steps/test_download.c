@@ -86,6 +86,7 @@ FED_TEST_WITH(deltas_that_are_broken_are_replaced_by_a_snapshot, fed_device *dev
     for (size_t k = 0; k < 2; k++) {
         plan(device, faults[k], 1);
         assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+        assert_string_equal(device->err.text, "");
         assert_non_null(strstr(device->fake.last_url, "/v1/update"));
     }
     assert_int_equal(device->fake.downloads, 1 + 2 * 2);

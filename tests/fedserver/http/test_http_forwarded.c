@@ -108,6 +108,16 @@ FED_TEST_WITH(a_body_that_is_too_large_is_refused_and_the_link_goes_on, hall *l)
     assert_int_equal(l->http.bodies, HTTP_BODIES_MOST - 2);
 }
 
+FED_TEST_WITH(an_update_larger_than_the_leader_told_is_not_called_too_many_uploads, hall *l) {
+    atomic_store(&l->server.heard_limit, 2);
+    http_exchange *x = ask(l, FEDSERVER_DEVICES, "/echo", 3);
+    assert_non_null(x);
+    assert_non_null(x->refused);
+    assert_int_equal(x->refused->status, 503);
+    assert_non_null(strstr(x->refused->message, "no task with so large an update"));
+    leave(x);
+}
+
 int main(void) {
     return fed_cases_run_each(open_hall, close_hall);
 }

@@ -132,6 +132,20 @@ static void a_cancelled_task_ends_and_the_next_one_runs(void **state) {
     check(c);
 }
 
+static fed_status count_round(void *user, const fedserver_round_entry *entry, fed_error *err) {
+    uint32_t *count = user;
+    (void)entry, (void)err;
+    ++*count;
+    return FED_OK;
+}
+
+static void assert_rounds(coordinator *c, uint32_t most, uint32_t wanted) {
+    fed_error err = {0};
+    uint32_t count = 0;
+    assert_fed_ok_err(fedserver_round_each(c->server, 1, most, count_round, &count, &err));
+    assert_int_equal(count, wanted);
+}
+
 static void its_rounds_stay_in_the_history(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -139,7 +153,16 @@ static void its_rounds_stay_in_the_history(void **state) {
     const test_device a = coordinator_enrol(c);
     report(c, &a, 1);
     report(c, &a, 1);
+    assert_rounds(c, 1, 1);
     must_do(c, 1, FEDSERVER_CANCEL);
+    for (int turn = 0; turn < 100; turn++) { /* its open round is deleted */
+        coordinator_commit(c);
+        coordinator_wait(c, 1);
+    }
+    for (uint32_t most = 0; most <= 3; most++) {
+        assert_rounds(c, most, most < 2 ? most : 2);
+    }
+    assert_rounds(c, UINT32_MAX, 2);
     const fedserver_task_entry entry = list(c, 1).wanted;
     assert_int_equal(entry.version, 2);
     assert_int_equal(entry.rounds, 3);

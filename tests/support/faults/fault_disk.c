@@ -129,7 +129,7 @@ static turn fire(bool writes, bool grows) {
 static turn step(const char *name, const char *path, bool writes, bool grows) {
     pthread_mutex_lock(&disk);
     uint64_t n = atomic_fetch_add(&plan->calls, 1) + 1;
-    uint64_t last = plan->kind == FAULT_FULL ? plan->at + FAULT_FULL_CALLS : plan->at;
+    uint64_t last = plan->at + (plan->kind == FAULT_FULL ? FAULT_FULL_CALLS - 1 : 0);
     if (plan->at == 0 || n < plan->at || n > last) {
         return TURN_GO;
     }

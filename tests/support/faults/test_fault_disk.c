@@ -1,5 +1,6 @@
 /* Tests of the failing disk with two threads: a power cut by one thread ends both. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -96,4 +97,38 @@ static void try_cuts(fault_kind kind) {
 FED_TEST(what_another_thread_has_synced_outlives_a_cut) {
     try_cuts(FAULT_POWER);
     try_cuts(FAULT_POWER_TORN);
+}
+
+/* Returns how many of the child's writes fail for want of space. */
+static int writes_that_fail(const char *directory, const char *file, fault_plan *plan) {
+    int how = 0;
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int failed = 0;
+        const int fd = open(file, O_WRONLY);
+        fed_test_die_with_parent();
+        fault_disk_watch(directory, plan);
+        for (int k = 0; k < 3 * FAULT_FULL_CALLS; k++) {
+            failed += pwrite(fd, "", 1, 0) == -1 && errno == ENOSPC;
+        }
+        _exit(failed);
+    }
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFEXITED(how));
+    return WEXITSTATUS(how);
+}
+
+FED_TEST(a_full_disk_fails_as_many_calls_as_its_header_says) {
+    char directory[300], file[320];
+    fault_plan *plan = fault_shared_new(sizeof *plan);
+    assert_non_null(plan);
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(file, sizeof file, "%s/file", directory);
+    fed_test_put(directory, "file", "", 1);
+    *plan = (fault_plan){.kind = FAULT_FULL, .at = 3};
+    assert_int_equal(writes_that_fail(directory, file, plan), FAULT_FULL_CALLS);
+    fault_shared_free(plan, sizeof *plan);
+    fed_test_rmdir(directory);
 }

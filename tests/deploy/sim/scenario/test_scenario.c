@@ -278,6 +278,10 @@ FED_TEST(a_directorys_name_has_neither_slash_nor_blank) {
     assert_string_equal(grid.cells[0].name, "model=@models_a_b.txt");
     assert_string_equal(grid.cells[0].scenario.value[SIM_MODEL], "@models/a b.txt");
     sim_grid_free(&grid);
+    assert_fed_ok_err(expand("model = @\xc3\xa4 | @\xc3\xb6\n", &grid, &err)); /* not alike */
+    assert_string_equal(grid.cells[0].name, "model=@\xc3\xa4");
+    assert_string_equal(grid.cells[1].name, "model=@\xc3\xb6");
+    sim_grid_free(&grid);
 }
 
 FED_TEST(senseless_grids_are_refused) {

@@ -6,6 +6,8 @@
 
 #include "fed_cases.h"
 #include "fed_test_gpu.h"
+#include "fedclient/datacenter/worker/worker_impl.h"
+#include "fedclient/train/net_impl.h"
 #include "fedtrain/device.h"
 #include "worker_case.h"
 
@@ -125,6 +127,35 @@ FED_TEST(what_a_device_lacks_is_said_by_each_rank) {
         assert_fed_says(members[r].err, "onebit runs on the processor only");
     }
     worker_case_free(members);
+}
+
+static fed_status begin_well(void *self, const float *params, const float *state, size_t states) {
+    (void)self, (void)params, (void)state, (void)states;
+    return FED_OK;
+}
+
+static fed_status end_halfway(void *self, float *params, float *state) {
+    (void)self, (void)state;
+    params[0] = 99.0f;
+    return FED_EIO;
+}
+
+FED_TEST(what_the_device_gives_back_only_in_part_is_not_kept) {
+    static const fedtrain_backend_vtable breaks = {
+        .name = "breaks", .begin = begin_well, .end = end_halfway};
+    fedtrain_net net = {.backend = &breaks};
+    const fed_arch arch = {.layout = {.size = 2}};
+    float params[2] = {1.0f, 2.0f}, state[1] = {3.0f}, spare[3];
+    feddc_worker w = {.params = params, .state = state, .states = 1, .spare = spare, .step = 5};
+    fed_error err = {0};
+    w.o.arch = &arch;
+    w.o.job.net = &net;
+    w.values.gpu = (void *)&w; /* only compared with NULL */
+    assert_fed_ok_err(feddc_worker_begin(&w, &err));
+    w.completed = 7;
+    assert_fed_fails(feddc_worker_end(&w, FED_OK, &err), FED_EIO, "breaks");
+    assert_true(params[0] == 1.0f && params[1] == 2.0f && state[0] == 3.0f);
+    assert_int_equal(w.completed, 5);
 }
 
 int main(void) {

@@ -27,6 +27,15 @@ static void all_but_three(const strategy_round *round, double *memory, double *c
     mean_of_best(round, 1, CASE_DEVICES - 3, change);
 }
 
+static void all(const strategy_round *round, double *memory, double *change) {
+    (void)memory;
+    mean_of_best(round, 0, CASE_DEVICES, change);
+}
+
+FED_TEST(it_may_be_the_mean_of_all) {
+    strategy_case_follows("multikrum:f=0,m=7", all);
+}
+
 FED_TEST(it_is_the_mean_of_the_best) {
     strategy_case_follows("multikrum:f=2,m=5", five);
 }
