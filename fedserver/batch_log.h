@@ -9,10 +9,10 @@
 #include "fed/log.h"
 
 /*
- * A line such as "round 7: committed with 3 updates" is true only after its transaction has been committed. While a
- * batch of requests is open, its lines are kept in memory; the end of the batch writes them in
- * their order. If the batch failed, only lines of the levels warning and error are written, and the
- * others are dropped. Outside a batch every line is written at once.
+ * A line such as "round 7: committed with 3 updates" is true only after its transaction has been
+ * committed. While a batch of requests is open, its lines are kept in memory; the end of the batch
+ * writes them in their order. If the batch failed, only lines of the levels warning and error are
+ * written, and the others are dropped. Outside a batch every line is written at once.
  */
 typedef struct fedserver_batch_log {
     fed_log log; /* the log that the rest of the coordinator writes to */

@@ -62,10 +62,11 @@ size_t fed_utf8_valid_len(const uint8_t *text, size_t len) {
 }
 
 bool fed_utf8_shown(const char *text) {
-    int len = 1;
-    for (uint32_t character = 0; *text != '\0'; text += len) {
-        len = take((const uint8_t *)text, &character);
-        if (len == 0 || !printable(character)) {
+    size_t taken = 0;
+    for (size_t left = strlen(text); left > 0; left -= taken, text += taken) {
+        uint32_t character = 0;
+        taken = take((const uint8_t *)text, left, &character);
+        if (taken == 0 || !printable(character)) {
             return false;
         }
     }
