@@ -7,6 +7,7 @@
 
 #include "codecs/tool/tool.h"
 #include "fed/checkpoint.h"
+#include "fed/command_line.h"
 #include "fed/file.h"
 #include "fed/threads.h"
 #include "fed/version.h"
@@ -353,5 +354,8 @@ int main(int argc, char **argv) {
     if (strcmp(command, "list") == 0) {
         return argc == 2 ? list() : tool_fail_usage("the command list takes no arguments", "");
     }
-    return tool_fail_usage(argc > 1 ? "unknown command" : "a command is missing", command);
+    static const char *const names[] = {"encode", "decode", "info", "compare", "list", NULL};
+    fed_error err = {0};
+    fed_command_refuse(command, names, &err);
+    return tool_fail_usage(err.text, "");
 }

@@ -9,6 +9,7 @@
 
 #include "deploy/sim/commands.h"
 #include "deploy/sim/report/results.h"
+#include "fed/command_line.h"
 
 static const char usage[] =
     "usage: fedsim run [SCENARIO] [key=value ...] [--out DIR] [--resume]\n"
@@ -46,16 +47,24 @@ static int list_keys(void) {
     return 0;
 }
 
+static bool complain(const char *what) {
+    fprintf(stderr, "fedsim: %s\n\n%s", what, usage);
+    return false;
+}
+
 static bool read_words(int argc, char **argv, sim_command *c) {
     for (int k = 2; k < argc; k++) {
-        if (strcmp(argv[k], "--out") == 0 && k + 1 < argc) {
+        if (strcmp(argv[k], "--out") == 0) {
+            if (k + 1 == argc) {
+                return complain("a value is missing after --out");
+            }
             c->out = argv[++k];
         } else if (strcmp(argv[k], "--resume") == 0) {
             c->resume = true;
         } else if (argv[k][0] == '-') {
-            fprintf(stderr, "fedsim: \"%s\" is not an option, or lacks its value\n\n%s", argv[k],
-                    usage);
-            return false;
+            fed_error err = {0};
+            fed_fail(&err, FED_EINVAL, "unknown option %s", argv[k]);
+            return complain(err.text);
         } else {
             c->words[c->word_count++] = argv[k];
         }
@@ -76,7 +85,11 @@ static int run_command(const char *name, const sim_command *command) {
     if (strcmp(name, "run") == 0) {
         return end_with(sim_command_run(command, &err), &err);
     }
-    if (strcmp(name, "report") == 0 && command->word_count > 0) {
+    if (strcmp(name, "report") == 0) {
+        if (command->word_count == 0) {
+            complain("report lacks the DIR of a run");
+            return 2;
+        }
         return end_with(sim_command_report(command, &err), &err);
     }
     if (strcmp(name, "keys") == 0) {
@@ -88,9 +101,14 @@ static int run_command(const char *name, const sim_command *command) {
         puts(version);
         return 0;
     }
-    const bool help = strstr(name, "help") != NULL;
-    fputs(usage, help ? stdout : stderr);
-    return help ? 0 : 2;
+    if (strstr(name, "help") != NULL) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    static const char *const names[] = {"run", "report", "keys", NULL};
+    fed_command_refuse(name, names, &err);
+    complain(err.text);
+    return 2;
 }
 
 int main(int argc, char **argv) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/command_line.h"
 #include "fed/version.h"
 #include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedtrain.h"
@@ -137,6 +138,16 @@ static int complain(const fed_error *err) {
     return EXIT_USAGE;
 }
 
+static int refuse_command(const char *word) {
+    fed_error err = {0};
+    const char *names[COMMANDS + 1] = {NULL};
+    for (size_t k = 0; k < COMMANDS; k++) {
+        names[k] = commands[k].name;
+    }
+    fed_command_refuse(word, names, &err);
+    return complain(&err);
+}
+
 static int run(size_t k, const app_options *o) {
     struct sigaction action = {.sa_handler = on_signal,
                                .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
@@ -174,9 +185,7 @@ int main(int argc, char **argv) {
         k++;
     }
     if (k == COMMANDS) {
-        fed_fail(&err, FED_EINVAL, "%s%s", argc > 1 ? "unknown command " : "a command is missing",
-                 command);
-        return complain(&err);
+        return refuse_command(command);
     }
     app_options o = {.dataset = "mnist",
                      .train_part = "train",

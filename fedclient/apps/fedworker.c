@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/command_line.h"
 #include "fed/params.h"
 #include "fed/version.h"
 #include "fedclient/apps/device_option.h"
@@ -293,7 +294,9 @@ int main(int argc, char **argv) {
             return end(status, wrong, &err);
         }
     }
-    const fed_status status = fed_fail(
-        &err, FED_EINVAL, "%s%s", argc > 1 ? "unknown command " : "a command is missing", command);
-    return end(status, true, &err);
+    const char *names[COMMANDS + 1] = {NULL};
+    for (size_t k = 0; k < COMMANDS; k++) {
+        names[k] = commands[k].name;
+    }
+    return end(fed_command_refuse(command, names, &err), true, &err);
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/command_line.h"
+
 bool option_is_given(const char *option, int argc, char **argv) {
     int k = 1;
     while (k < argc && strcmp(argv[k], option) != 0) {
@@ -50,19 +52,20 @@ static fed_status take(const option_row *row, const char *value, void *values, f
 
 fed_status option_table_read(const option_row *rows, size_t count, unsigned command, int argc,
                              char **argv, void *values, int *words, fed_error *err) {
+    int val = 0;
     struct option names[OPTION_ROWS + 1] = {{NULL, 0, NULL, 0}};
     assert(count <= OPTION_ROWS);
     for (size_t k = 0; k < count; k++) {
         names[k].name = rows[k].name;
         names[k].has_arg = rows[k].kind == OPTION_FLAG ? no_argument : required_argument;
+        names[k].flag = &val;
+        names[k].val = -1 - (int)k; /* see fed_option_refuse */
     }
     opterr = 0; /* getopt_long prints no errors: this function returns them */
     int which = 0;
     for (int found = 0; (found = getopt_long(argc, argv, ":", names, &which)) != -1;) {
         if (found != 0) {
-            return fed_fail(err, FED_EINVAL, "%s %s",
-                            found == ':' ? "a value is missing after" : "unknown option",
-                            argv[optind - 1]);
+            return fed_option_refuse(found, argv, names, err);
         }
         if ((rows[which].commands & command) == 0) {
             return fed_fail(err, FED_EINVAL, "%s has no option --%s", argv[0], rows[which].name);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/command_line.h"
+#include "fed/params.h"
 #include "fedserver/commands/command.h"
 
 typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
@@ -112,48 +114,69 @@ static bool among(const char *list, const char *word) {
     return false;
 }
 
-static bool take_whole(const struct row *row, const char *text, long *value) {
+static fed_status refuse_number(const struct row *row, const char *text, fed_error *err) {
+    char low[32], high[32];
+    fed_param_write(row->low, low, sizeof low);
+    fed_param_write(row->high, high, sizeof high);
+    return fed_fail(err, FED_EINVAL, "--%s is a %snumber from %s to %s, not %.60s", row->name,
+                    row->kind == WHOLE ? "whole " : "", low, high, text[0] != '\0' ? text : "\"\"");
+}
+
+static fed_status take_whole(const struct row *row, const char *text, long *value, fed_error *err) {
     char *end;
-    if (text[0] < '0' || text[0] > '9') {
-        return false;
-    }
     const unsigned long long read = strtoull(text, &end, 10);
-    if (*end != '\0' || read > LONG_MAX || (double)read < row->low || (double)read > row->high) {
-        return false;
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || read > LONG_MAX ||
+        (double)read < row->low || (double)read > row->high) {
+        return refuse_number(row, text, err);
     }
     *value = (long)read;
-    return true;
+    return FED_OK;
 }
 
-static bool take_real(const struct row *row, const char *text, double *value) {
-    char *end;
-    *value = strtod(text, &end);
-    return end != text && *end == '\0' && *value >= row->low && *value <= row->high;
-}
-
-static bool take_item(const char *text, command_list *list) {
-    if (list->count == COMMAND_LIST || text[0] == '\0') {
-        return false;
+static fed_status take_real(const struct row *row, const char *text, double *value,
+                            fed_error *err) {
+    double read = 0;
+    if (!fed_text_number(text, &read) || read < row->low || read > row->high) {
+        return refuse_number(row, text, err);
     }
-    list->items[list->count++] = text;
-    return true;
+    *value = read;
+    return FED_OK;
 }
 
-static bool take(const struct row *row, const char *value, arguments *args) {
+static fed_status take_text(const struct row *row, const char *text, const char **value,
+                            fed_error *err) {
+    if (text[0] == '\0') {
+        return fed_fail(err, FED_EINVAL, "the value of --%s is empty", row->name);
+    }
+    *value = text;
+    return FED_OK;
+}
+
+static fed_status take_item(const struct row *row, const char *text, command_list *list,
+                            fed_error *err) {
+    if (list->count == COMMAND_LIST) {
+        return fed_fail(err, FED_EINVAL, "--%s can be given at most %d times", row->name,
+                        COMMAND_LIST);
+    }
+    FED_TRY(take_text(row, text, &list->items[list->count], err));
+    list->count++;
+    return FED_OK;
+}
+
+static fed_status take(const struct row *row, const char *value, arguments *args, fed_error *err) {
     void *member = (char *)args + row->offset;
     switch (row->kind) {
     case FLAG:
         *(bool *)member = true;
-        return true;
+        return FED_OK;
     case TEXT:
-        *(const char **)member = value;
-        return value[0] != '\0';
+        return take_text(row, value, member, err);
     case LIST:
-        return take_item(value, member);
+        return take_item(row, value, member, err);
     case WHOLE:
-        return take_whole(row, value, member);
+        return take_whole(row, value, member, err);
     default:
-        return take_real(row, value, member);
+        return take_real(row, value, member, err);
     }
 }
 
@@ -179,27 +202,32 @@ static int take_operands(const command *cmd, int count, char **words, arguments 
 }
 
 int command_parse(const command *cmd, int argc, char **argv, arguments *args) {
-    struct option names[ROWS + 2] = {[HELP] = {.name = "help"}};
+    int val = 0;
+    struct option names[ROWS + 2] = {[HELP] = {.name = "help", .flag = &val, .val = -1 - HELP}};
     for (size_t k = 0; k < ROWS; k++) {
         names[k].name = rows[k].name;
         names[k].has_arg = rows[k].kind == FLAG ? no_argument : required_argument;
+        names[k].flag = &val;
+        names[k].val = -1 - (int)k; /* see fed_option_refuse */
     }
     *args = defaults;
     args->command = cmd;
     opterr = 0; /* getopt_long prints nothing: command_usage prints the errors */
     int which = 0;
-    for (int found; (found = getopt_long(argc, argv, "", names, &which)) != -1;) {
+    for (int found; (found = getopt_long(argc, argv, ":", names, &which)) != -1;) {
         if (found == 0 && which == HELP) {
             fputs(cmd->help, stdout);
             return COMMAND_OK;
         }
-        if (found != 0 || (which != 0 && !among(cmd->options, rows[which].name))) {
-            return command_usage(args, "an option is unknown here or lacks its value",
-                                 argv[optind - 1]);
+        fed_error err = {0};
+        if (found != 0) {
+            fed_option_refuse(found, argv, names, &err);
+        } else if (which != 0 && !among(cmd->options, rows[which].name)) {
+            fed_fail(&err, FED_EINVAL, "%s has no option --%s", cmd->name, rows[which].name);
+        } else if (take(&rows[which], optarg, args, &err) == FED_OK) {
+            continue;
         }
-        if (!take(&rows[which], optarg, args)) {
-            return command_usage(args, "an option's value is not allowed", optarg);
-        }
+        return command_usage(args, err.text, "");
     }
     if (args->dir == NULL) {
         return command_usage(args, "--dir is missing: give the coordinator's directory", "");

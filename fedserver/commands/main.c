@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "fed/command_line.h"
 #include "fed/version.h"
 #include "fedserver/commands/command.h"
 
@@ -29,6 +30,16 @@ static void write_no_core(void) {
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_cur = 0, .rlim_max = 0});
 }
 
+static void complain(const char *word) {
+    const char *names[COMMANDS + 1] = {NULL};
+    fed_error err = {0};
+    for (size_t k = 0; k < COMMANDS; k++) {
+        names[k] = commands[k]->name;
+    }
+    fed_command_refuse(word, names, &err);
+    fprintf(stderr, "fedserver: %s\n", err.text);
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     write_no_core();
@@ -44,6 +55,9 @@ int main(int argc, char **argv) {
     }
     const bool asked = strcmp(name, "--help") == 0 || strcmp(name, "help") == 0;
     FILE *to = asked ? stdout : stderr;
+    if (!asked) {
+        complain(name);
+    }
     fputs("usage: fedserver COMMAND --dir DIR ...\n", to);
     for (size_t k = 0; k < COMMANDS; k++) {
         fprintf(to, "  %-9s %s\n", commands[k]->name, commands[k]->brief);

@@ -91,6 +91,16 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
 
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) {
     fedserver_store_choice choice;
-    FED_TRY(fedserver_store_present(backup, &choice, err));
+    fed_error absent = {0};
+    const fed_status status = fedserver_store_present(backup, &choice, &absent);
+    if (status == FED_ENOTFOUND) {
+        return fed_fail(err, status,
+                        "%s holds no coordinator, or not all of one: give a directory that "
+                        "`fedserver backup` made",
+                        backup);
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
     return copy_coordinator(choice.store, backup, directory, err);
 }

@@ -64,28 +64,40 @@ static uint64_t free_bytes(const char *directory) {
     return statvfs(directory, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-static double gb(uint64_t bytes) {
-    return (double)bytes / 1e9;
+/* Write a size with a unit that fits it, such as "31.4 KB". Returns dst. */
+static const char *write_size(uint64_t bytes, char dst[24]) {
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB", "PB"};
+    double size = (double)bytes;
+    size_t k = 0;
+    while (size >= 999.95 && k + 1 < sizeof units / sizeof units[0]) {
+        size /= 1000;
+        k++;
+    }
+    snprintf(dst, 24, "%.*f %s", k == 0 ? 0 : 1, size, units[k]);
+    return dst;
 }
 
 fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limit,
                                  const char *directory, fed_error *err) {
+    char takes[24], most[24];
     if (row_limit != 0 && needs->row_bytes > row_limit) {
         return fed_fail(
             err, FED_ERANGE,
             "a model of %llu values can't be stored: with what its deltas leave out and "
-            "the strategy's state it takes %.2f GB, and at most %.2g GB is possible; choose "
+            "the strategy's state it takes %s, and at most %s is possible; choose "
             "a smaller model",
-            (unsigned long long)needs->values, gb(needs->row_bytes), gb(row_limit));
+            (unsigned long long)needs->values, write_size(needs->row_bytes, takes),
+            write_size(row_limit, most));
     }
     const uint64_t room = free_bytes(directory);
     if (room == 0 || needs->model_bytes <= room) {
         return FED_OK;
     }
     return fed_fail(err, FED_ENOSPC,
-                    "%s: a model of %llu values takes up to %.1f GB of disk, and %.1f GB are free; "
+                    "%s: a model of %llu values takes up to %s of disk, and %s are free; "
                     "free some space, or choose a smaller model",
-                    directory, (unsigned long long)needs->values, gb(needs->model_bytes), gb(room));
+                    directory, (unsigned long long)needs->values,
+                    write_size(needs->model_bytes, takes), write_size(room, most));
 }
 
 fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes, fed_error *err) {
@@ -99,16 +111,17 @@ fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes, fed_
 fed_status fedserver_needs_fit(const fedserver *server, const fedserver_needs *needs,
                                fed_error *err) {
     uint64_t limit = 0;
+    char takes[24], most[24];
     FED_TRY(fedserver_memory_limit(server, &limit, err));
     if (fedserver_memory_fits(limit, 0, needs->memory_bytes)) {
         return FED_OK;
     }
     return fed_fail(err, FED_ERANGE,
-                    "a task with a model of %llu values takes %.1f MB of memory while it runs, and "
-                    "all tasks together may take %.1f MB; choose a smaller model, or start "
+                    "a task with a model of %llu values takes %s of memory while it runs, and "
+                    "all tasks together may take %s; choose a smaller model, or start "
                     "`fedserver run` with a larger --task-memory",
-                    (unsigned long long)needs->values, (double)needs->memory_bytes / 1e6,
-                    (double)limit / 1e6);
+                    (unsigned long long)needs->values, write_size(needs->memory_bytes, takes),
+                    write_size(limit, most));
 }
 
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
@@ -130,11 +143,12 @@ bool fedserver_needs_much(const fedserver_needs *needs) {
 }
 
 void fedserver_needs_report(const fedserver_needs *needs, char *dst, size_t cap) {
+    char text[5][24];
     snprintf(
         dst, cap,
-        "its model has %llu values: while it runs it takes up to %.1f GB of disk for the model "
-        "and %.1f GB for a round's updates (%.1f GB are free), and about %.1f GB of memory "
-        "(this machine has %.1f GB)",
-        (unsigned long long)needs->values, gb(needs->model_bytes), gb(needs->update_bytes),
-        gb(needs->disk_free_bytes), gb(needs->memory_bytes), gb(needs->machine_bytes));
+        "its model has %llu values: while it runs it takes up to %s of disk for the model "
+        "and %s for a round's updates (%s are free), and about %s of memory (this machine has %s)",
+        (unsigned long long)needs->values, write_size(needs->model_bytes, text[0]),
+        write_size(needs->update_bytes, text[1]), write_size(needs->disk_free_bytes, text[2]),
+        write_size(needs->memory_bytes, text[3]), write_size(needs->machine_bytes, text[4]));
 }

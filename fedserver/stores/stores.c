@@ -166,9 +166,11 @@ fed_status fedserver_store_present(const char *directory, fedserver_store_choice
     const fed_status status = choice->store->exists(directory, choice->where, err);
     if (status == FED_ENOTFOUND) {
         FED_TRY(fedserver_store_lost(directory, err));
-        return fed_fail(err, FED_ENOTFOUND,
-                        "%s holds no coordinator; make one with: fedserver init --dir %s",
-                        directory, directory);
+        return fed_fail(
+            err, FED_ENOTFOUND,
+            "%s holds no coordinator: give the directory of one, or make a new one with: "
+            "fedserver init --dir %s",
+            directory, directory);
     }
     return status;
 }

@@ -89,6 +89,9 @@ FED_TEST_WITH(a_coordinator_is_made_used_and_not_made_again, shop *s) {
     static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
     static const char make[] = "init --dir c --host localhost --host 10.0.0.1";
     expect(s, "token --dir c", 1, "fedserver init");
+    expect(s, "check --dir c", 1, "c holds no coordinator: give the directory of one, or make");
+    expect(s, "restore --dir d c", 1, "give a directory that `fedserver backup` made");
+    assert_null(strstr(s->out, "fedserver init"));
     expect(s, make, 0, "");
     expect(s, make, 1, "already");
     expect(s, "init --dir c --keep", 0, "left as it is");

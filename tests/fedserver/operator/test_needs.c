@@ -42,6 +42,20 @@ FED_TEST(test_a_small_task_needs_no_note) {
     assert_false(fedserver_needs_much(&needs));
 }
 
+FED_TEST(test_sizes_have_a_unit_that_fits_them) {
+    const fedserver_needs needs = {.values = 7850,
+                                   .model_bytes = 314000,
+                                   .update_bytes = 999,
+                                   .memory_bytes = 31400000,
+                                   .disk_free_bytes = 999960,
+                                   .machine_bytes = UINT64_C(6000000000)};
+    char text[400];
+    fedserver_needs_report(&needs, text, sizeof text);
+    assert_non_null(strstr(text, "up to 314.0 KB of disk"));
+    assert_non_null(strstr(text, "999 bytes for a round's updates (1.0 MB are free)"));
+    assert_non_null(strstr(text, "about 31.4 MB of memory (this machine has 6.0 GB)"));
+}
+
 FED_TEST(test_a_strategys_state_counts) {
     const fedserver_needs plain = estimate("input 784 | dense 10", "fedavg", 10);
     const fedserver_needs adam = estimate("input 784 | dense 10", "fedadam", 10);
@@ -64,7 +78,7 @@ FED_TEST(test_what_the_disk_cannot_hold_is_refused) {
     const fedserver_needs needs = {.values = 9, .model_bytes = UINT64_MAX / 2};
     assert_fed_status(fedserver_needs_check(&needs, 0, "/tmp", &err), FED_ENOSPC);
     assert_non_null(strstr(err.text, "/tmp: a model of 9 values takes up to"));
-    assert_non_null(strstr(err.text, "GB are free"));
+    assert_non_null(strstr(err.text, " are free"));
     const fedserver_needs little = {.values = 9, .model_bytes = 1, .row_bytes = 10};
     assert_fed_ok(fedserver_needs_check(&little, 10, "/tmp", &err));
     assert_fed_status(fedserver_needs_check(&little, 9, "/tmp", &err), FED_ERANGE);
