@@ -34,7 +34,8 @@ typedef struct arguments {
     const char *dir;
     command_list hosts, add_hosts;
     const char *bind, *proxies, *store, *cluster;
-    long front_port, devices_port;
+    long front_port; /* -1: not given */
+    long devices_port;
     bool quiet, no_front, keep;
     long count, hours, requests, connections, parent;
     long front_socket, ready; /* descriptors; 0: none */
@@ -78,6 +79,8 @@ int command_fail(const arguments *args, const fed_error *err);
 
 /** Open the coordinator, call `work`, and close it. Prints an error. Returns the exit status. */
 int command_with(const arguments *args, command_work work);
+
+enum { COMMAND_FRONT_PORT = 8443 }; /* if --front-port is not given */
 
 /** Read the value of --page. False: the value is not valid. */
 bool command_find_page(const char *name, fedserver_page *page);

@@ -5,6 +5,7 @@
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/names.h"
 #include "fedserver/identity/passes.h"
+#include "fedserver/memory_note.h"
 #include "fedserver/server.h"
 
 enum { TOKEN_DIGITS = sizeof((fedserver_token_entry *)NULL)->id - 1, ID_MIN = 8 };
@@ -128,4 +129,8 @@ fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pas
 
 fed_status fedserver_pass_revoke_all(fedserver *server, fed_error *err) {
     return fedserver_finish(server, server->store->pass_end(server->db, INT64_MAX, err), err);
+}
+
+uint16_t fedserver_front_port(const fedserver *server) {
+    return fedserver_front_note_read(server->directory);
 }
