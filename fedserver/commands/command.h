@@ -88,6 +88,8 @@ bool command_find_page(const char *name, fedserver_page *page);
 /** Print one more object of a JSON list, on a line of its own, and release it. *count: how many
  * objects were printed before; it grows by 1. */
 fed_status command_json_item(size_t *count, json_t *item, fed_error *err);
+/** Print one JSON object on a line, and release it. NULL: FED_ENOMEM. */
+fed_status command_json(json_t *object, fed_error *err);
 /** End a list of `count` lines or, with --json, of objects. none: what to print on stderr if there
  * are no lines; NULL: nothing. */
 void command_list_end(const arguments *args, size_t count, const char *none);
