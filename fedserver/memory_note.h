@@ -1,4 +1,5 @@
-/* Keeps the memory limit of all tasks in the directory, for processes that do not serve. */
+/* Keeps the memory limit of all tasks, and the front's port, in the directory, for processes that
+ * do not serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_MEMORY_NOTE_H
 #define FEDSERVER_MEMORY_NOTE_H
@@ -14,5 +15,11 @@ fed_status fedserver_memory_note_read(const char *directory, uint64_t *bytes,
 /** Write the limit in bytes to the directory; 0: there is no limit. */
 fed_status fedserver_memory_note_write(const char *directory, uint64_t bytes,
                                        fed_error *err) FED_CHECKED;
+
+/** The port at which a front has served the directory last; 0: not known. */
+uint16_t fedserver_front_note_read(const char *directory);
+
+fed_status fedserver_front_note_write(const char *directory, uint16_t port,
+                                      fed_error *err) FED_CHECKED;
 
 #endif

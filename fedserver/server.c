@@ -93,6 +93,12 @@ const char *fedserver_directory(const fedserver *server) {
 void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port) {
     server->front_port = front_port;
     server->devices_port = devices_port;
+    fed_error err = {0};
+    if (front_port != 0 &&
+        fedserver_front_note_write(server->directory, front_port, &err) != FED_OK) {
+        /* `fedserver page` then prints another port; the coordinator serves all the same */
+        fed_logf(server->log, FED_LOG_WARN, "the front's port can't be noted: %s", err.text);
+    }
 }
 
 void fedserver_configure(fedserver *server, const fedserver_setup *setup) {

@@ -10,6 +10,24 @@
 #include "fed/file.h"
 #include "fedserver/commands/command.h"
 
+static fed_status show_json(const fedserver_certificate *certificate,
+                            const fedserver_ca_change *change, int32_t days, fed_error *err) {
+    json_t *hosts = json_array();
+    for (size_t k = 0; k < certificate->host_count; k++) {
+        json_array_append_new(hosts, json_string(certificate->hosts[k]));
+    }
+    json_t *both =
+        change->open
+            ? json_pack("{s:b, s:I, s:I}", "server_is_old", change->server_is_old, "devices",
+                        (json_int_t)change->devices, "waiting", (json_int_t)change->waiting)
+            : json_null();
+    return command_json(json_pack("{s:I, s:i, s:o, s:b, s:o}", "expires_ms",
+                                  (json_int_t)certificate->expires_s * 1000, "days_left", days,
+                                  "hosts", hosts, "ca_unfinished", change->unfinished, "ca_change",
+                                  both),
+                        err);
+}
+
 static fed_status show(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_certificate certificate;
     fedserver_ca_change change;
@@ -17,6 +35,9 @@ static fed_status show(fedserver *server, const arguments *args, fed_error *err)
     FED_TRY(fedserver_certificate_read(args->dir, &certificate, err));
     FED_TRY(fedserver_ca_look(server, now_ms, &change, err));
     const int32_t days = fedserver_certificate_days(args->dir, now_ms);
+    if (args->json) {
+        return show_json(&certificate, &change, days, err);
+    }
     if (days < 0) {
         puts("server.pem has expired: run fedserver cert renew");
     } else {
@@ -104,7 +125,7 @@ static fed_status do_it(fedserver *server, const arguments *args, fed_error *err
         FED_TRY(deeds[k].run(server, args, err));
     }
     FED_TRY(show(server, args, err));
-    if (deeds[k].run != NULL) {
+    if (deeds[k].run != NULL && !args->json) {
         puts("A coordinator that runs reads the new files at SIGHUP: send it one.");
     }
     return FED_OK;
@@ -119,13 +140,16 @@ static int cert(const arguments *args) {
     if (args->add_hosts.count > 0 && deeds[k].run != renew) {
         return command_usage(args, "--add-host goes only with renew, not with", deeds[k].word);
     }
+    if (args->json && deeds[k].run == print_ca) {
+        return command_usage(args, "--json does not go with", deeds[k].word);
+    }
     return command_with(args, deeds[k].run == print_ca ? print_ca : do_it);
 }
 
 const command command_cert = {
     .name = "cert",
     .run = cert,
-    .options = "add-host force",
+    .options = "add-host force json",
     .operands = "[show|ca|renew|new-ca|drop-old-ca]",
     .brief = "show or renew the coordinator's certificate, change its CA",
     .help =
@@ -138,4 +162,6 @@ const command command_cert = {
         "SIGHUP,\n"
         "wait for the devices, renew and SIGHUP, drop-old-ca and SIGHUP.\n"
         "  --add-host NAME    a further name or address for server.pem; implies renew\n"
+        "  --json             for programs: expires_ms, days_left, hosts, ca_unfinished, "
+        "ca_change\n"
         "  --force            renew or drop-old-ca though some devices will be shut out\n"};

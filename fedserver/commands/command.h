@@ -34,7 +34,8 @@ typedef struct arguments {
     const char *dir;
     command_list hosts, add_hosts;
     const char *bind, *proxies, *store, *cluster;
-    long front_port, devices_port;
+    long front_port; /* -1: not given */
+    long devices_port;
     bool quiet, no_front, keep;
     long count, hours, requests, connections, parent;
     long front_socket, ready; /* descriptors; 0: none */
@@ -79,12 +80,16 @@ int command_fail(const arguments *args, const fed_error *err);
 /** Open the coordinator, call `work`, and close it. Prints an error. Returns the exit status. */
 int command_with(const arguments *args, command_work work);
 
+enum { COMMAND_FRONT_PORT = 8443 }; /* if --front-port is not given */
+
 /** Read the value of --page. False: the value is not valid. */
 bool command_find_page(const char *name, fedserver_page *page);
 
 /** Print one more object of a JSON list, on a line of its own, and release it. *count: how many
  * objects were printed before; it grows by 1. */
 fed_status command_json_item(size_t *count, json_t *item, fed_error *err);
+/** Print one JSON object on a line, and release it. NULL: FED_ENOMEM. */
+fed_status command_json(json_t *object, fed_error *err);
 /** End a list of `count` lines or, with --json, of objects. none: what to print on stderr if there
  * are no lines; NULL: nothing. */
 void command_list_end(const arguments *args, size_t count, const char *none);

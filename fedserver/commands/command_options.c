@@ -70,7 +70,7 @@ static const struct row {
 enum { ROWS = sizeof rows / sizeof rows[0], HELP = ROWS };
 
 static const arguments defaults = {.bind = "127.0.0.1",
-                                   .front_port = 8443,
+                                   .front_port = -1,
                                    .devices_port = 8444,
                                    .requests = 100,
                                    .connections = 16,

@@ -16,6 +16,17 @@ fed_status command_json_item(size_t *count, json_t *item, fed_error *err) {
                        : fed_fail(err, FED_EIO, "the list can't be written to the standard output");
 }
 
+fed_status command_json(json_t *object, fed_error *err) {
+    if (object == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the answer as JSON");
+    }
+    const int failed = json_dumpf(object, stdout, JSON_COMPACT);
+    json_decref(object);
+    putchar('\n');
+    return failed == 0 ? FED_OK
+                       : fed_fail(err, FED_EIO, "JSON can't be written to the standard output");
+}
+
 void command_list_end(const arguments *args, size_t count, const char *none) {
     if (args->json) {
         puts(count == 0 ? "[]" : "\n]");

@@ -34,8 +34,11 @@ static fed_status print_pass(fedserver *server, const arguments *args, fed_error
     if (args->bearer) {
         puts(token);
     } else {
-        printf("https://%s%s%s:%ld/login#%s\n", v6 ? "[" : "", host, v6 ? "]" : "",
-               args->front_port, token);
+        const long served = fedserver_front_port(server);
+        const long port = args->front_port >= 0 ? args->front_port
+                          : served > 0          ? served
+                                                : COMMAND_FRONT_PORT;
+        printf("https://%s%s%s:%ld/login#%s\n", v6 ? "[" : "", host, v6 ? "]" : "", port, token);
     }
     return FED_OK;
 }
@@ -54,7 +57,8 @@ const command command_page = {
         "[--revoke]\n"
         "Print a link that logs a browser in: good once, within 10 minutes, for 12 hours.\n"
         "  --host NAME      of the coordinator, as the browser reaches it (default localhost)\n"
-        "  --front-port N   the one given to `fedserver run` (default 8443)\n"
+        "  --front-port N   of a proxy, if browsers come through one (default: at which the\n"
+        "                   coordinator is served, or was last)\n"
         "  --bearer         print a token instead, with which a program such as Prometheus reads\n"
         "                   status and metrics: Authorization: Bearer TOKEN\n"
         "  --days D         how long the token is valid (default 365)\n"

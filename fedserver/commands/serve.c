@@ -57,20 +57,21 @@ typedef struct front {
 /* In the child process: become `fedserver front`, which inherits the listening socket and the end
  * `ready` of a pipe. */
 static void exec_front(const front *f, int ready, pid_t parent_pid) {
-    char socket_text[16], ready_text[16], port[16], days[32], requests[32], parent[32];
+    char socket_text[16], ready_text[16], ports[2][16], days[32], requests[32], parent[32];
     const char *words[24] = {"fedserver-front", "front",  "--dir",
                              f->args->dir,      "--bind", f->args->bind};
     size_t n = 6;
     snprintf(socket_text, sizeof socket_text, "%d", f->socket);
     snprintf(ready_text, sizeof ready_text, "%d", ready);
-    snprintf(port, sizeof port, "%u", f->devices_port);
+    snprintf(ports[0], sizeof ports[0], "%u", f->port);
+    snprintf(ports[1], sizeof ports[1], "%u", f->devices_port);
     snprintf(days, sizeof days, "%.9g", f->args->device_days);
     snprintf(requests, sizeof requests, "%ld", f->args->requests);
     snprintf(parent, sizeof parent, "%ld", (long)parent_pid);
-    const char *const more[] = {"--front-socket", socket_text, "--devices-port", port,
-                                "--device-days",  days,        "--requests",     requests,
-                                "--parent",       parent,      "--page",         f->args->page,
-                                "--ready",        ready_text};
+    const char *const more[] = {"--front-socket", socket_text,   "--front-port",  ports[0],
+                                "--devices-port", ports[1],      "--device-days", days,
+                                "--requests",     requests,      "--parent",      parent,
+                                "--page",         f->args->page, "--ready",       ready_text};
     memcpy(words + n, more, sizeof more);
     n += sizeof more / sizeof more[0];
     if (f->args->proxies != NULL) {
@@ -186,6 +187,10 @@ static void stop_front(front *f) {
     close_ready(f);
 }
 
+static uint16_t front_port_of(const arguments *args) {
+    return (uint16_t)(args->front_port >= 0 ? args->front_port : COMMAND_FRONT_PORT);
+}
+
 /* Called when the devices' listener is open: start the front, unless --no-front was given, and
  * print the addresses. */
 static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
@@ -193,7 +198,7 @@ static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
     (void)front_port;
     f->devices_port = devices_port;
     if (!f->args->no_front) {
-        f->port = (uint16_t)f->args->front_port;
+        f->port = front_port_of(f->args);
         f->status = fedserver_http_listen(f->args->bind, &f->port, &f->socket, &f->err);
         if (f->status != FED_OK) {
             stop = 1;
@@ -357,7 +362,7 @@ static int serve_front(const arguments *args) {
     const fed_log log = {.write = fed_log_stderr,
                          .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
     const fedserver_http_options options = {.bind = args->bind,
-                                            .front_port = (uint16_t)args->front_port,
+                                            .front_port = front_port_of(args),
                                             .devices_port = (uint16_t)args->devices_port,
                                             .doors = FEDSERVER_DOOR_FRONT,
                                             .front_socket = (int)args->front_socket,

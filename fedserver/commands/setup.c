@@ -32,9 +32,15 @@ static int init(const arguments *args) {
 static fed_status make_backup(fedserver *server, const arguments *args, fed_error *err) {
     char folder[1024];
     FED_TRY(fedserver_backup(server, args->operands[0], err));
-    printf("%s is a backup of %s\n", args->operands[0], args->dir);
     upstream_folder(args->dir, folder, sizeof folder);
-    if (access(folder, F_OK) == 0) {
+    const bool edge = access(folder, F_OK) == 0;
+    if (args->json) {
+        return command_json(json_pack("{s:s, s:s, s:s?}", "directory", args->dir, "backup",
+                                      args->operands[0], "left_out", edge ? folder : NULL),
+                            err);
+    }
+    printf("%s is a backup of %s\n", args->operands[0], args->dir);
+    if (edge) {
         printf("%s is not in the backup, since a residual that is restored would count twice: an "
                "edge aggregator that "
                "is restored begins its task anew, and needs a new token from upstream\n",
@@ -58,29 +64,62 @@ static void print_check(void *user, fedserver_check_kind kind, const char *text)
     printf("%s%s\n", marks[kind], text);
 }
 
+/* The lines of `fedserver check --json`. */
+typedef struct check_list {
+    size_t count;
+    fed_status status;
+    fed_error err;
+} check_list;
+
+static void print_check_json(void *user, fedserver_check_kind kind, const char *text) {
+    static const char *const kinds[] = {"checked", "noted", "broken"};
+    check_list *list = user;
+    if (list->status == FED_OK) {
+        list->status = command_json_item(
+            &list->count, json_pack("{s:s, s:s}", "kind", kinds[kind], "text", text), &list->err);
+    }
+}
+
+static fed_status check_open(fedserver *server, const arguments *args, size_t *findings,
+                             fed_error *err) {
+    check_list list = {.status = FED_OK};
+    if (!args->json) {
+        FED_TRY(fedserver_check(server, print_check, NULL, findings, err));
+        printf("%s: %zu rules broken\n", args->dir, *findings);
+        return FED_OK;
+    }
+    FED_TRY(fedserver_check(server, print_check_json, &list, findings, err));
+    command_list_end(args, list.count, NULL);
+    return list.status == FED_OK ? FED_OK : fed_fail(err, list.status, "%s", list.err.text);
+}
+
 static int check(const arguments *args) {
     fed_error err = {0};
     fedserver *server = NULL;
     size_t findings = 0;
     fed_status status = fedserver_open(args->dir, NULL, &server, &err);
     if (status == FED_OK) {
-        status = fedserver_check(server, print_check, NULL, &findings, &err);
+        status = check_open(server, args, &findings, &err);
     }
     fedserver_close(server);
     if (status != FED_OK) {
         return command_fail(args, &err);
     }
-    printf("%s: %zu rules broken\n", args->dir, findings);
     return findings == 0 ? COMMAND_OK : COMMAND_FAILED;
 }
 
 static int health(const arguments *args) {
-    fed_error err = {0};
-    if (fedserver_health(args->dir, &err) != FED_OK) {
+    fed_error err = {0}, why = {0};
+    const bool answers = fedserver_health(args->dir, &why) == FED_OK;
+    if (!args->json && answers) {
+        printf("%s is served, and answers\n", args->dir);
+    } else if (args->json &&
+               command_json(json_pack("{s:s, s:b, s:s?}", "directory", args->dir, "answers",
+                                      answers, "reason", answers ? NULL : why.text),
+                            &err) != FED_OK) {
         return command_fail(args, &err);
     }
-    printf("%s is served, and answers\n", args->dir);
-    return COMMAND_OK;
+    return answers ? COMMAND_OK : command_fail(args, &why);
 }
 
 const command command_init = {
@@ -100,15 +139,17 @@ const command command_init = {
 const command command_backup = {
     .name = "backup",
     .work = make_backup,
+    .options = "json",
     .operands = "DIRECTORY",
     .brief = "copy a coordinator while it serves",
     .help =
-        "usage: fedserver backup --dir DIR DIRECTORY\n"
+        "usage: fedserver backup --dir DIR [--json] DIRECTORY\n"
         "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The "
         "copy is\n"
         "a whole coordinator, with the CA's key: keep it as safe. An edge aggregator's state as "
         "a\n"
-        "device, DIR/upstream, is not copied.\n"};
+        "device, DIR/upstream, is not copied.\n"
+        "  --json   for programs: directory, backup, and left_out, a folder that is not copied\n"};
 
 const command command_restore = {
     .name = "restore",
@@ -125,20 +166,26 @@ const command command_restore = {
 const command command_check = {
     .name = "check",
     .run = check,
+    .options = "json",
     .brief = "verify what is stored",
-    .help = "usage: fedserver check --dir DIR\n"
-            "Verify all that is stored, while nobody serves DIR; to check a coordinator that "
-            "serves,\n"
-            "check a backup. Prints what was checked and what is broken; exits with 1 if anything "
-            "is.\n"
-            "A backup of an older release: restore it into a new directory, and check that one.\n"};
+    .help =
+        "usage: fedserver check --dir DIR [--json]\n"
+        "Verify all that is stored, while nobody serves DIR; to check a coordinator that "
+        "serves,\n"
+        "check a backup. Prints what was checked and what is broken; exits with 1 if anything "
+        "is.\n"
+        "A backup of an older release: restore it into a new directory, and check that one.\n"
+        "  --json   for programs: a list of lines, each with kind and text; a kind is checked,\n"
+        "           noted or broken\n"};
 
 const command command_health = {
     .name = "health",
     .run = health,
+    .options = "json",
     .brief = "check that a coordinator is served",
     .help =
-        "usage: fedserver health --dir DIR\n"
+        "usage: fedserver health --dir DIR [--json]\n"
         "Ask the process that serves DIR for its status, over a socket in DIR. Exits with 0 if it\n"
         "answers within ten seconds, else with 1 and the reason: for the health checks of "
-        "containers.\n"};
+        "containers.\n"
+        "  --json   for programs: directory, answers and reason\n"};

@@ -5,6 +5,7 @@
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/names.h"
 #include "fedserver/identity/passes.h"
+#include "fedserver/memory_note.h"
 #include "fedserver/server.h"
 
 enum { TOKEN_DIGITS = sizeof((fedserver_token_entry *)NULL)->id - 1, ID_MIN = 8 };
@@ -134,4 +135,8 @@ fed_status fedserver_pass_revoke_all(fedserver *server, int64_t now_ms, fed_erro
         status = fedserver_audit(server, FED_LOG_INFO, now_ms, "passes_ended", err, "all");
     }
     return fedserver_finish(server, status, err);
+}
+
+uint16_t fedserver_front_port(const fedserver *server) {
+    return fedserver_front_note_read(server->directory);
 }

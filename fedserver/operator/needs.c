@@ -3,6 +3,7 @@
 #include "fedserver/operator/needs.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 #include "fed/arch.h"
@@ -124,6 +125,37 @@ fed_status fedserver_needs_fit(const fedserver *server, const fedserver_needs *n
                     write_size(limit, most));
 }
 
+typedef struct able_count {
+    const fedserver_task *task;
+    uint32_t able;
+    int64_t last; /* id of the device that was visited last */
+} able_count;
+
+static fed_status count_able(void *user, const fedserver_device *device, fed_error *err) {
+    able_count *c = user;
+    (void)err;
+    c->last = device->id;
+    c->able += device->role == FEDSERVER_ROLE_DEVICE && device->revoked_ms == 0 &&
+               device->expires_ms > c->task->queued_ms &&
+               (c->task->tag[0] == '\0' || strcmp(c->task->tag, device->tag) == 0);
+    return FED_OK;
+}
+
+/* Count the devices that may train for the task, until there are enough. */
+static fed_status find_able(fedserver *server, const fedserver_task *task, uint32_t enough,
+                            uint32_t *able, fed_error *err) {
+    enum { PAGE = 1000 };
+    able_count c = {.task = task};
+    int64_t before = -1;
+    while (c.able < enough && c.last != before) {
+        before = c.last;
+        FED_TRY(server->store->device_page(server->db, task->wire.id, before, PAGE, count_able, &c,
+                                           err));
+    }
+    *able = c.able < enough ? c.able : enough;
+    return FED_OK;
+}
+
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
                                 fed_error *err) {
     fedserver_task task;
@@ -131,7 +163,9 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
     FED_TRY(fedserver_needs_estimate(&task, needs, err));
     needs->disk_free_bytes = free_bytes(server->directory);
     needs->machine_bytes = fed_machine_bytes();
-    return FED_OK;
+    /* with staleness one device may give several updates to a round */
+    needs->devices = task.rules.staleness > 0 ? 1 : task.rules.minimum;
+    return find_able(server, &task, needs->devices, &needs->able, err);
 }
 
 bool fedserver_needs_much(const fedserver_needs *needs) {

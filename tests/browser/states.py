@@ -164,6 +164,12 @@ def nobody():
     return status(task(0, 50), open_round(1, received=0, out=0, deadline_ms=None), [], [], []), []
 
 
+def few():
+    """Fewer devices are enrolled than the minimum, so no round can end."""
+    devices = [device(1, "training"), device(2, "waiting"), device(3, "revoked")]
+    return status(task(0, 50), open_round(1, received=1, out=1, attempt=3), [], [], devices), devices
+
+
 def finished():
     devices = [device(k) for k in range(1, 12)]
     return status(task(50, 50, "finished"), None, rounds(50, last_ms=NOW - 40 * MINUTE), [
@@ -209,4 +215,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, finished, queue, side_by_side, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, crowd)}

@@ -212,6 +212,10 @@ def look_nobody(b):
     expect_alarms(b, ("red", "No device is enrolled"))
 
 
+def look_few(b):
+    expect_alarms(b, ("red", "A round needs 6 updates, and only 2 devices are enrolled that may train."))
+
+
 def look_finished(b):
     check(b.text("#headline").startswith("digits of the branch offices is finished after 50 rounds, with 9"), b.text("#headline"))
     expect_alarms(b)

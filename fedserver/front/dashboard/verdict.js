@@ -97,12 +97,22 @@ function alarm_loss(s, list) {
     "fedserver revoke --dir DIR " + mover.id : "Look below for a device whose updates are refused. If there is none, queue the task with a smaller learning_rate, or a strategy " +
     "such as median, which one bad device can't move far.");
 }
+const able_of = list => list.filter(d => d.role === "device" && d.state !== "revoked" && d.state !== "expired");
+/* Without staleness a device gives one update to a round, so a round needs as many devices as its minimum. */
+function alarm_few(s, list) {
+  const r = s.round, t = s.task, able = able_of(list).filter(d => !t || !t.tag || d.tag === t.tag).length;
+  const count = list.length > 0 && list.length >= s.devices ? able : s.devices;
+  const own = running_task(s), all_declined = own && own.declined && own.declined.count >= s.devices;
+  if (!r || r.staleness > 0 || count === 0 || count >= r.minimum || all_declined) return null;
+  return alarm("red", "A round needs " + several(r.minimum, "update") + ", and only " + several(count, "device is", "devices are") + " enrolled that may train.",
+    "Admit devices: fedserver token --dir DIR prints a token for each. Else cancel the task, and queue it with a smaller minimum.");
+}
 function alarm_devices(s, list, now) {
   if (!s.round) return null;
   if (s.devices === 0) {
     return alarm("red", "No device is enrolled, so nobody can train.", "Admit devices: fedserver token --dir DIR prints a token for each.");
   }
-  const able = list.filter(d => d.role === "device" && d.state !== "revoked" && d.state !== "expired");
+  const able = able_of(list);
   if (list.length > 0 && able.length === 0) {
     return alarm("red", "No device may train: each is revoked, expired, or has another role.", "Admit devices: fedserver token --dir DIR prints a token for each.");
   }
@@ -153,7 +163,7 @@ function alarm_bad(list) {
 }
 /* The alarms of one task. If several tasks run, each text begins with the task's name. */
 function task_alarms(s, list, now, several_run) {
-  const found = [alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list)].filter(known);
+  const found = [alarm_declined(s), alarm_few(s, list) || alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list)].filter(known);
   return several_run ? found.map(a => alarm(a.level, s.task.name + " (" + s.task.id + "): " + a.text, a.todo)) : found;
 }
 function alarms(s, list, now) {

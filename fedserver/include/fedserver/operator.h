@@ -152,6 +152,9 @@ typedef struct fedserver_needs {
     uint64_t memory_bytes; /* bytes of memory of the process that serves */
     uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
+    uint32_t devices;         /* the fewest devices with which a round can end */
+    uint32_t
+        able; /* enrolled devices that may train for it, when it was queued; at most `devices` */
 } fedserver_needs;
 
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
@@ -354,6 +357,10 @@ enum { FEDSERVER_LINK_S = 10 * 60, FEDSERVER_SESSION_S = 12 * 3600 };
 fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
                                 int64_t ttl_s, char token[FEDSERVER_TOKEN],
                                 fed_error *err) FED_CHECKED;
+
+/** The port of the front that has served the coordinator's directory last, for links to the page;
+ * 0: not known. */
+uint16_t fedserver_front_port(const fedserver *server);
 
 /** End all links, sessions and bearer tokens at once. */
 fed_status fedserver_pass_revoke_all(fedserver *server, int64_t now_ms, fed_error *err) FED_CHECKED;

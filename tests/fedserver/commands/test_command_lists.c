@@ -113,6 +113,39 @@ static void devices_are_listed_renamed_and_shut_out(void **state) {
     json_decref(devices);
 }
 
+/* Return what a command line prints as JSON. The caller frees it. */
+static json_t *print(world *w, const char *command, const char *rest, int code) {
+    json_error_t why;
+    assert_int_equal(run(w, command, rest), code);
+    /* standard error is in the output, too, before or after */
+    json_t *root = json_loads(w->out + strcspn(w->out, "[{"), JSON_DISABLE_EOF_CHECK, &why);
+    if (root == NULL) {
+        fail_msg("fedserver %s %s: %s: %s", command, rest, why.text, w->out);
+    }
+    return root;
+}
+
+static void the_state_of_a_coordinator_is_printed_for_programs(void **state) {
+    world *w = *state;
+    json_t *one = print(w, "cert", "--json", 0);
+    assert_true(json_integer_value(json_object_get(one, "days_left")) > 300);
+    assert_true(json_array_size(json_object_get(one, "hosts")) > 0);
+    assert_true(json_is_null(json_object_get(one, "ca_change")));
+    json_decref(one);
+    assert_int_equal(run(w, "cert", "--json ca"), 2);
+    one = print(w, "cert", "--json new-ca", 0);
+    assert_true(json_is_true(json_object_get(json_object_get(one, "ca_change"), "server_is_old")));
+    json_decref(one);
+    one = print(w, "health", "--json", 1);
+    assert_true(json_is_false(json_object_get(one, "answers")));
+    assert_non_null(strstr(word(one, "reason"), "nobody serves"));
+    json_decref(one);
+    one = print(w, "check", "--json", 0);
+    assert_string_equal(word(json_array_get(one, 0), "kind"), "checked");
+    assert_non_null(strstr(word(json_array_get(one, 0), "text"), "S7: "));
+    json_decref(one);
+}
+
 static void tokens_are_listed_and_withdrawn(void **state) {
     world *w = *state;
     char words[200];
@@ -186,6 +219,11 @@ static void the_directory_is_copied_checked_and_restored(void **state) {
     }
     snprintf(words, sizeof words, "%s/copy", w->c.directory);
     says(w, "backup", words, "is a backup of");
+    snprintf(words, sizeof words, "--json %s/another", w->c.directory);
+    json_t *one = print(w, "backup", words, 0);
+    assert_string_equal(word(one, "backup"), words + strlen("--json "));
+    assert_true(json_is_null(json_object_get(one, "left_out")));
+    json_decref(one);
     says(w, "check", "", ": 0 rules broken");
     memcpy(original, w->c.directory, sizeof original);
     snprintf(restored, sizeof restored, "%s/restored", original);
@@ -205,6 +243,7 @@ int main(void) {
 #define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         WITH_WORLD(devices_are_listed_renamed_and_shut_out),
+        WITH_WORLD(the_state_of_a_coordinator_is_printed_for_programs),
         WITH_WORLD(tokens_are_listed_and_withdrawn),
         WITH_WORLD(tasks_are_listed_moved_paused_resumed_and_cancelled),
         WITH_WORLD(the_audit_log_says_who_did_what),

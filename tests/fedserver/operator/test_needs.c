@@ -85,6 +85,43 @@ FED_TEST(test_what_the_disk_cannot_hold_is_refused) {
     assert_fed_says(err, "can't be stored");
 }
 
+static void assert_able(coordinator *c, const char *text, uint32_t able, uint32_t devices) {
+    fedserver_needs needs;
+    fed_error err = {0};
+    const uint64_t id = coordinator_task(c, text);
+    assert_fed_ok_err(fedserver_task_needs(c->server, id, &needs, &err));
+    assert_int_equal(needs.able, able);
+    assert_int_equal(needs.devices, devices);
+}
+
+FED_TEST(test_the_devices_that_may_train_are_counted) {
+#define TASK                                                                                       \
+    "{\"model\": \"input 2 | dense 2\", \"rounds\": 1, \"cohort\": 9, \"goal\": 5, \"minimum\": "
+    coordinator c;
+    fed_error err = {0};
+    fedserver_entry entry;
+    char hex[FED_SHA256_HEX];
+    coordinator_setup(&c);
+    const fedserver_grant grants[] = {{.ttl_s = 3600, .tag = "north"},
+                                      {.ttl_s = 3600},
+                                      {.ttl_s = 3600, .role = FEDSERVER_ROLE_EVALUATOR},
+                                      {.ttl_s = 3600}};
+    assert_able(&c, TASK "3}", 0, 3);
+    for (size_t k = 0; k < 4; k++) {
+        const test_device d = coordinator_enrol_as(&c, &grants[k]);
+        fed_hex(d.fingerprint, FED_SHA256_SIZE, hex);
+    }
+    coordinator_commit(&c);
+    assert_able(&c, TASK "3}", 3, 3);
+    assert_able(&c, TASK "2}", 2, 2);
+    assert_able(&c, TASK "3, \"tag\": \"north\"}", 1, 3);
+    assert_able(&c, TASK "3, \"staleness\": 2}", 1, 1);
+    assert_fed_ok_err(fedserver_device_revoke(c.server, c.now_ms, hex, &entry, &err));
+    assert_able(&c, TASK "3}", 2, 3);
+    coordinator_teardown(&c);
+#undef TASK
+}
+
 /* The model is too large for a row of the store, so the task's first commit would fail. The task is
  * refused before its model is made. */
 FED_TEST(test_so_it_is_when_it_is_queued) {
