@@ -177,7 +177,8 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .progress = progress,
         .name = s->name,
         .software = s->software,
-        .computes_on = d->computes_on};
+        .computes_on = d->computes_on,
+        .classes = workshop_classes(d->work)};
     fedclient *client = NULL;
     FED_TRY(fedclient_open(&options, &client, err));
     fed_status status = enrol(s, client, err);

@@ -326,6 +326,10 @@ fed_status workshop_open(const workshop_settings *settings, const fedclient_plat
     return settings->normalise && settings->evaluate ? normalise_test_set(w, err) : FED_OK;
 }
 
+uint64_t workshop_classes(const workshop *w) {
+    return w->data.set.class_names;
+}
+
 void workshop_close(workshop *w) {
     if (w == NULL) {
         return;

@@ -42,6 +42,9 @@ fed_status workshop_open(const workshop_settings *settings, const fedclient_plat
                          workshop **made, fed_error *err) FED_CHECKED;
 void workshop_close(workshop *w);
 
+/** The digest of the names of the data's classes, for fedclient_options.classes. */
+uint64_t workshop_classes(const workshop *w);
+
 /** For a worker process of a worker group, which has no fedclient_round: fill in *job for a task,
  * without its seed, and *arch. Both are valid until the next call. */
 fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job,

@@ -1,5 +1,6 @@
 /* Sends one request to the coordinator, and turns the answer's HTTP status into a result. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,7 +159,10 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     snprintf(url, sizeof url, "%s%s%s", call->base, paths[call->kind],
              call->query != NULL ? call->query : "");
     const bool named = call->introduces && call->bearer != NULL && client->name[0] != '\0';
-    const bool says = call->kind == FED_REQUEST_CHECKIN && client->computes_on[0] != '\0';
+    const bool asks = call->kind == FED_REQUEST_CHECKIN;
+    const bool says = asks && client->computes_on[0] != '\0';
+    char digits[17], *classes = asks && client->options.classes != 0 ? digits : NULL;
+    snprintf(digits, sizeof digits, "%016" PRIx64, client->options.classes);
     /* an enrolment is no step, so its silences are not counted, and its patience could not grow */
     const uint32_t patience_ms =
         call->kind != FED_REQUEST_ENROL ? fedclient_addresses_patience(client) : 0;
@@ -175,7 +179,8 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                                        .device_name = named ? client->name : NULL,
                                        .software =
                                            call->introduces ? client->options.software : NULL,
-                                       .computes_on = says ? client->computes_on : NULL};
+                                       .computes_on = says ? client->computes_on : NULL,
+                                       .classes = classes};
     const fedclient_transport *transport = client->options.transport;
     fed_status status =
         transport->send(transport->user, &request, &answer->status, &answer->body, err);

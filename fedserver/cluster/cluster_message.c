@@ -121,6 +121,7 @@ void cluster_request_write(fed_writer *w, const fedserver_request *request, cons
     fed_write_u64(w, request->authority);
     fed_write_u64(w, request->wire_bytes);
     fed_write_u64(w, (uint64_t)request->waited_ms);
+    fed_write_u64(w, request->classes);
 }
 
 typedef struct room {
@@ -179,6 +180,7 @@ fed_status cluster_request_read(const uint8_t *bytes, size_t len, char *text, si
     request->authority = fed_read_u64(&r);
     request->wire_bytes = fed_read_u64(&r);
     request->waited_ms = (int64_t)fed_read_u64(&r);
+    request->classes = fed_read_u64(&r);
     FED_TRY(fed_reader_end(&r));
     FED_REQUIRE(listener <= FEDSERVER_DEVICES && (has & ~(unsigned)HAS_ALL) == 0, FED_EFORMAT);
     FED_REQUIRE(request->waited_ms >= 0, FED_EFORMAT);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "fed/clock.h"
+#include "fed/hash.h"
 #include "fedserver/http/http_headers.h"
 
 enum {
@@ -104,6 +105,17 @@ void http_exchange_free(http_exchange *x) {
 
 static const char *header(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+/* Read the number that 16 hex digits write. 0: `text` is NULL or anything else. */
+static uint64_t digest_in(const char *text) {
+    uint8_t bytes[8];
+    uint64_t number = 0;
+    const bool reads = text != NULL && fed_unhex(text, bytes, sizeof bytes) == FED_OK;
+    for (size_t k = 0; reads && k < sizeof bytes; k++) {
+        number = number << 8 | bytes[k];
+    }
+    return number;
 }
 
 static bool proxied(http_exchange *x) {
@@ -238,6 +250,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     x->request.agent = header(x, MHD_HTTP_HEADER_USER_AGENT);
     x->request.device_name = header(x, "Fed-Device-Name");
     x->request.computes_on = header(x, "Fed-Computes-On");
+    x->request.classes = digest_in(header(x, "Fed-Classes"));
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->kind == FEDSERVER_DEVICES) {
         x->request.fingerprint = x->peer->identity.fingerprint;

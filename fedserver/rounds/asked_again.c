@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/asked_again.h"
 
+#include "fedserver/rounds/classes.h"
 #include "fedserver/rounds/leases.h"
 
 fed_status fedserver_decline_end(fedserver_rounds *rounds, fedserver_training *t,
@@ -18,7 +19,8 @@ fed_status fedserver_declines_end(fedserver_rounds *rounds, const fedserver_devi
         fedserver_training *t = rounds->tasks[k];
         /* rounds/too_old.h ends those that the coordinator made for old software */
         const bool too_old = fedserver_marks_get(&t->too_old, device->id, 0) != 0;
-        FED_TRY(!too_old && fedserver_declined(t, device, now_ms)
+        const bool stays = too_old || fedserver_classes_differ(t, device);
+        FED_TRY(!stays && fedserver_declined(t, device, now_ms)
                     ? fedserver_decline_end(rounds, t, device, err)
                     : FED_OK);
     }

@@ -4,11 +4,12 @@
 
 #include <string.h>
 
+#include "fedserver/rounds/classes.h"
 #include "fedserver/rounds/too_old.h"
 
 static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
     fedserver_training *t = user;
-    if (decline->revoked) {
+    if (decline->revoked || fedserver_classes_load(t, decline)) {
         return FED_OK;
     }
     FED_TRY(fedserver_marks_set(&t->declined, decline->device, decline->at_ms, err));
@@ -21,6 +22,7 @@ fed_status fedserver_declines_load(const fedserver_rounds *rounds, fedserver_tra
                                    fed_error *err) {
     fedserver_marks_free(&t->declined);
     fedserver_marks_free(&t->too_old);
+    t->classes = (fedserver_classes){0};
     return rounds->store->decline_each(rounds->db, t->task.wire.id, 0, mark_decline, t, err);
 }
 

@@ -5,7 +5,8 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** Read from the store which devices have declined the task. Revoked devices are left out. */
+/** Read from the store which devices have declined the task, and the digest of its class names.
+ * Revoked devices are left out. */
 fed_status fedserver_declines_load(const fedserver_rounds *rounds, fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
 

@@ -51,7 +51,11 @@ static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t
     device->revoked_ms = revoked_ms;
     fedserver_devices_left(&rounds->devices, device);
     for (size_t k = 0; k < rounds->task_count; k++) {
-        rounds->tasks[k]->lease_ends_ms = 0;
+        fedserver_training *t = rounds->tasks[k];
+        t->lease_ends_ms = 0;
+        if (t->classes.device == device->id) { /* the next device sets the digest anew */
+            t->classes = (fedserver_classes){0};
+        }
     }
     rounds->epoch++; /* so that a held check-in of the device is answered and refused */
 }

@@ -33,6 +33,13 @@ typedef struct fedserver_closing fedserver_closing;
  * that it owns. NULL is allowed. */
 void fedserver_closing_drop(fedserver_closing *closing);
 
+/** The class names of the devices that train a task: rounds/classes.h. */
+typedef struct fedserver_classes {
+    uint64_t digest; /* 0: no device has named its classes */
+    int64_t device;  /* the device that has set the digest */
+    bool stored;     /* the device's row in the table of declines has the digest */
+} fedserver_classes;
+
 /** A running task, or a finished task that is still in memory. */
 typedef struct fedserver_training {
     fedserver_task task;
@@ -52,6 +59,7 @@ typedef struct fedserver_training {
     fedserver_marks too_old;  /* 1: the coordinator declined for the device (rounds/too_old.h) */
     fedserver_marks unfit;    /* number of the device's updates refused in a row (rounds/unfit.h) */
     fedserver_marks measured;
+    fedserver_classes classes;
     uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;
     fedserver_versions versions;

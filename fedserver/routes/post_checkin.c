@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fedserver/rounds/asked_again.h"
+#include "fedserver/rounds/classes.h"
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/leases.h"
@@ -203,6 +204,7 @@ static fed_status find_work(fedserver *server, const fedserver_call *call,
         FED_TRY(fedserver_declines_end(&server->rounds, call->device, call->now_ms, err));
     }
     FED_TRY(fedserver_too_old_decline(&server->rounds, call->device, checkin, call->now_ms, err));
+    FED_TRY(fedserver_classes_decline(&server->rounds, call->device, call->now_ms, err));
     return checkin->role == FED_ROLE_EVALUATE ? evaluate(server, call, checkin, answer, err)
                                               : train(server, call, checkin, answer, admit_ms, err);
 }
@@ -224,6 +226,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
                                       "the body is not a check-in as in docs/protocol.md");
     }
     fedserver_device_computes(call->device, request->computes_on);
+    call->device->classes = request->classes;
     const bool evaluates = checkin.role == FED_ROLE_EVALUATE;
     if (evaluates != (call->device->role == FEDSERVER_ROLE_EVALUATOR)) {
         return fedserver_answer_error(response, err, 403, "role",

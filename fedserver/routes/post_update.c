@@ -1,5 +1,6 @@
 /* POST /v1/update: checks a device's update completely, then counts it once and durably. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/classes.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
@@ -97,6 +98,9 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
         counted = fedserver_training_count(&server->rounds, t, call->device, &update, digest,
                                            call->now_ms, err);
         counted = counted == FED_OK ? fedserver_unfit_clear(t, call->device, err) : counted;
+        counted = counted == FED_OK
+                      ? fedserver_classes_count(&server->rounds, t, call->device, call->now_ms, err)
+                      : counted;
     }
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
         t->intake->drop(&update);

@@ -71,6 +71,7 @@ typedef struct fedserver_device {
     uint64_t counted, late, refused;
     /* The store does not keep the next members. */
     bool unsaved;        /* a stored member has changed since the device was stored */
+    uint64_t classes;    /* Fed-Classes of the last check-in; 0: none, or not known */
     int64_t checkin_ms;  /* when the device last checked in to train; 0: never */
     int64_t declined_ms; /* when the device declined the task given to device_page; 0: it did not */
 } fedserver_device;
@@ -142,7 +143,8 @@ typedef struct fedserver_update_row {
     uint64_t lease;
 } fedserver_update_row;
 
-/** A decline: a device can't serve a task. */
+/** A decline: a device can't serve a task. A row whose at_ms is 1 is none: rounds/classes.h keeps a
+ * task's digest in it. */
 typedef struct fedserver_decline {
     int64_t device;
     const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */

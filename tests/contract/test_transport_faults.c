@@ -275,12 +275,14 @@ static void who_asks_is_said(void **state) {
                                        .device_name = "kitchen",
                                        .software = "test/1",
                                        .computes_on = "cuda:0 H100",
+                                       .classes = "0123456789abcdef",
                                        .answer_limit = 100};
     assert_fed_ok(w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err));
     assert_non_null(strstr(w->server.head, "\r\nAuthorization: Bearer token\r\n"));
     assert_non_null(strstr(w->server.head, "\r\nFed-Device-Name: kitchen\r\n"));
     assert_non_null(strstr(w->server.head, "\r\nUser-Agent: test/1\r\n"));
     assert_non_null(strstr(w->server.head, "\r\nFed-Computes-On: cuda:0 H100\r\n"));
+    assert_non_null(strstr(w->server.head, "\r\nFed-Classes: 0123456789abcdef\r\n"));
 }
 
 static void leave_to_send_may_be_missing(void **state) {

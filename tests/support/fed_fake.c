@@ -411,6 +411,10 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
         snprintf(fake->last_computes_on, sizeof fake->last_computes_on, "%s",
                  request->computes_on != NULL ? request->computes_on : "");
     }
+    if (request->kind == FED_REQUEST_CHECKIN || request->classes != NULL) {
+        snprintf(fake->last_classes, sizeof fake->last_classes, "%s",
+                 request->classes != NULL ? request->classes : "");
+    }
     if (request->software != NULL) {
         snprintf(fake->last_software, sizeof fake->last_software, "%s", request->software);
     }

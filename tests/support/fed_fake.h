@@ -86,7 +86,7 @@ typedef struct fed_fake {
     int64_t enrolled_until_s;     /* end of the first certificate; 0: long after the test */
     char last_url[256];
     uint32_t last_hold_ms, last_patience_ms; /* of the last check-in */
-    char last_name[64], last_computes_on[96],
+    char last_name[64], last_computes_on[96], last_classes[20],
         last_software[64]; /* what the last enrolment and check-in named; "": nothing */
     fed_pem ca_key, ca_cert;
 } fed_fake;

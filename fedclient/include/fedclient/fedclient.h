@@ -184,6 +184,10 @@ typedef struct fedclient_options {
     /** The hardware that this device computes on, for the coordinator's operator: "opencl:0
      * pthread-Xeon", "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
     const char *computes_on;
+    /** The digest of the names of this device's classes in their order, such as
+     * fedtrain_dataset.class_names. Sent at check-in. The coordinator keeps a task from a device
+     * whose digest differs from that of the task's other devices. 0: the classes have no names. */
+    uint64_t classes;
     /** For downloads that the coordinator has put into caches: a transport that was opened with
      * `for_caches`. Where a cache fails in any way, the coordinator is asked instead. NULL: all
      * downloads come from the coordinator. */

@@ -53,6 +53,7 @@ typedef struct fedclient_request {
     const char *device_name;    /* sent as Fed-Device-Name; NULL for none */
     const char *software;       /* sent as User-Agent; NULL for none */
     const char *computes_on;    /* sent as Fed-Computes-On; NULL for none */
+    const char *classes;        /* sent as Fed-Classes; NULL for none */
     uint32_t patience_ms; /* replaces the options' patience_ms, if it is less; 0: it does not */
 } fedclient_request;
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "fed/bytes.h"
+#include "fed/hash.h"
 #include "fed/params.h"
 #include "fedclient/train/data/input.h"
 #include "fedtrain/dataset.h"
@@ -29,6 +30,7 @@ typedef struct table {
     bool targets;              /* the label is a number to predict, not a class */
     const class_name *classes; /* [class_count] */
     size_t class_count;        /* 0: labels are numbers */
+    uint64_t digest;           /* of the classes' names; 0: labels are numbers */
     fed_writer values, labels; /* float32[rows, columns - 1]; uint8[rows], targets: float32[rows] */
     fed_error *err;
 } table;
@@ -352,6 +354,7 @@ static fed_status fill_set(table *t, fedtrain_dataset *set) {
     fedtrain_bytes bytes = {.owner = FEDTRAIN_HEAP, .data = t->values.data, .len = t->values.len};
     set->shape = (fed_shape){(uint32_t)features, 1, 1};
     set->is_float = true;
+    set->class_names = t->digest;
     fedtrain_dataset_add_block(set, &bytes, 0, rows, features * sizeof(float));
     fed_writer_growing(&t->values);
     return FED_OK;
@@ -374,6 +377,25 @@ static fed_status parse(table *t, const char *label, fedtrain_dataset *set) {
     return status;
 }
 
+/* Compute the digest of the names, each with a line feed after it. It is never 0. */
+static fed_status digest_names(const class_name *names, size_t count, uint64_t *digest,
+                               fed_error *err) {
+    fed_writer text;
+    fed_writer_growing(&text);
+    for (size_t k = 0; k < count; k++) {
+        fed_write_bytes(&text, names[k].at, names[k].len);
+        fed_write_u8(&text, '\n');
+    }
+    const fed_status status = text.status;
+    if (status == FED_OK) {
+        *digest = fed_digest_bytes(text.data, text.len);
+        *digest += *digest == 0;
+    }
+    fed_writer_free(&text);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "out of memory for the names of the classes");
+}
+
 fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
                               const fedtrain_input *classes, fedtrain_dataset *set,
                               fed_error *err) {
@@ -381,6 +403,7 @@ fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
     table t = {.file = file, .classes = names, .err = err};
     if (classes != NULL) {
         FED_TRY(read_classes(classes, names, &t.class_count, err));
+        FED_TRY(digest_names(names, t.class_count, &t.digest, err));
     }
     return parse(&t, label, set);
 }

@@ -307,7 +307,8 @@ static fed_status set_headers(exchange *x) {
     FED_REQUIRE(add_text(x, "Authorization: Bearer", request->bearer) &&
                     add_text(x, "Fed-Device-Name:", request->device_name) &&
                     add_text(x, "User-Agent:", request->software) &&
-                    add_text(x, "Fed-Computes-On:", request->computes_on),
+                    add_text(x, "Fed-Computes-On:", request->computes_on) &&
+                    add_text(x, "Fed-Classes:", request->classes),
                 FED_ENOMEM);
     FED_REQUIRE(request->range == NULL || add_range(x, request->range), FED_ENOMEM);
     curl_easy_setopt(x->line->easy, CURLOPT_HTTPHEADER, x->headers);

@@ -73,6 +73,7 @@ static void write_head(exchange *x) {
     write_text(w, "Fed-Device-Name:", request->device_name);
     write_text(w, "User-Agent:", request->software);
     write_text(w, "Fed-Computes-On:", request->computes_on);
+    write_text(w, "Fed-Classes:", request->classes);
     write_range(w, request->range);
     if (request->body != NULL) {
         fed_write_printf(w, "Content-Length: %zu\r\n", request->body->size);

@@ -144,6 +144,7 @@ typedef struct fedserver_request {
     const char *agent; /* User-Agent; NULL for none */
     const char *device_name; /* Fed-Device-Name; NULL for none */
     const char *computes_on; /* Fed-Computes-On; NULL for none */
+    uint64_t classes;        /* Fed-Classes, 16 hex digits; 0 for none */
     const uint8_t *body;
     size_t body_len;
 

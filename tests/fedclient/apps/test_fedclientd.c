@@ -252,6 +252,33 @@ FED_TEST_WITH(it_predicts_numbers_and_normalises_by_its_own_shard, clientd_world
     assert_false(clientd_says(w, "accuracy"));
 }
 
+static const char named_json[] =
+    "{ \"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"codec_down\": \"float32\",\n"
+    "  \"rounds\": 100000, \"cohort\": 2, \"goal\": 1, \"local_steps\": 1 }\n";
+
+/* Run a device whose classes.txt has these names, until its log has the text. */
+static void run_with_classes(const clientd_world *w, const char *names, const char *token,
+                             const char *text) {
+    fed_test_put(w->directory, "classes.txt", names, strlen(names));
+    const char *const args[] = {"--dataset", "csv", "--hold", "0", "--token", token, NULL};
+    pid_t pid = clientd_spawn(w, args);
+    clientd_wait_for(w, pid, text);
+    clientd_end(pid, SIGTERM);
+}
+
+FED_TEST_WITH(a_device_with_its_classes_in_another_order_does_not_train, clientd_world *w) {
+    static const char rows[] = "1,2,low\n3,4,high\n1,3,low\n4,4,high\n";
+    char token[FEDSERVER_TOKEN];
+    fed_test_put(w->directory, "train.csv", rows, sizeof rows - 1);
+    clientd_queue(w, named_json);
+    run_with_classes(w, "low\nhigh\n", w->token, "update counted");
+    fed_test_rmdir(w->state);
+    fed_coordinator_token(&w->coordinator, token);
+    run_with_classes(w, "high\nlow\n", token, "this device has declined the tasks that run");
+    assert_false(clientd_says(w, "update counted"));
+    run_with_classes(w, "low\nhigh\n", token, "update counted");
+}
+
 FED_TEST_WITH(a_device_with_classes_declines_a_model_that_predicts_numbers, clientd_world *w) {
     write_lopsided_table(w);
     clientd_queue(w, numbers_json);

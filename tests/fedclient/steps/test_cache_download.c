@@ -198,7 +198,8 @@ static fed_status cache_send(void *user, const fedclient_request *request, int *
     snprintf(w->last_url, sizeof w->last_url, "%s", request->url);
     assert_string_equal(request->method, "GET");
     assert_true(request->bearer == NULL && request->body == NULL && request->software == NULL &&
-                request->device_name == NULL && request->computes_on == NULL);
+                request->device_name == NULL && request->computes_on == NULL &&
+                request->classes == NULL);
     if (trouble == GONE || trouble == BROKEN) {
         *status = trouble == GONE ? 404 : 502;
         fed_write_printf(answer, "<html>");

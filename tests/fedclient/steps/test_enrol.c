@@ -328,6 +328,7 @@ FED_TEST_WITH(a_device_says_what_it_is_called_and_what_runs_there, world *w) {
     w->options.name = "kitchen\r\nX: 1";
     w->options.software = "kettle/1.2";
     w->options.computes_on = "opencl:0 \x1b\r\nX: 1";
+    w->options.classes = 0xab;
     w->fake.rounds = 0;
     reopen(w);
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
@@ -335,11 +336,13 @@ FED_TEST_WITH(a_device_says_what_it_is_called_and_what_runs_there, world *w) {
     assert_string_equal(w->fake.last_name, "kitchen??X: 1");
     assert_string_equal(w->fake.last_software, "kettle/1.2");
     assert_string_equal(w->fake.last_computes_on, "");
+    assert_string_equal(w->fake.last_classes, "");
     w->fake.last_software[0] = w->fake.last_name[0] = '\0';
     assert_fed_ok(fedclient_step(w->client, &event, &w->err));
     assert_string_equal(w->fake.last_name, "");
     assert_string_equal(w->fake.last_software, "kettle/1.2");
     assert_string_equal(w->fake.last_computes_on, "opencl:0 ???X: 1");
+    assert_string_equal(w->fake.last_classes, "00000000000000ab");
 }
 
 int main(void) {

@@ -21,7 +21,8 @@ static const fedserver_request full = {.listener = FEDSERVER_DEVICES,
                                        .certificate = certificate,
                                        .authority = 77,
                                        .wire_bytes = 1234,
-                                       .waited_ms = 56};
+                                       .waited_ms = 56,
+                                       .classes = 0xabcdef};
 
 static void assert_same_text(const char *a, const char *b) {
     assert_int_equal(a == NULL, b == NULL);
@@ -48,6 +49,7 @@ static void assert_same_request(const fedserver_request *a, const fedserver_requ
     assert_int_equal(a->authority, b->authority);
     assert_int_equal(a->wire_bytes, b->wire_bytes);
     assert_int_equal(a->waited_ms, b->waited_ms);
+    assert_int_equal(a->classes, b->classes);
 }
 
 static void pass_through(const fedserver_request *request, const char *known) {

@@ -33,7 +33,9 @@ typedef struct fedtrain_dataset {
     fed_shape shape;  /* shape of a sample; a row of n features is {n, 1, 1} */
     uint32_t classes; /* 1 + the largest label; 256 at most */
     uint8_t *label;   /* uint8[count]; NULL: the samples have targets instead */
-    float *target;    /* float32[count], a number to predict for each sample; NULL: classes */
+    /* digest of the classes' names in their order; 0: the classes have no names */
+    uint64_t class_names;
+    float *target; /* float32[count], a number to predict for each sample; NULL: classes */
 
     bool is_float; /* samples are float32[c, h, w], else uint8[c, h, w] */
     size_t block_count;

@@ -173,6 +173,30 @@ FED_TEST(test_classes_may_have_names_in_an_order_that_a_file_gives) {
     fedtrain_dataset_free(&set);
 }
 
+static uint64_t digest_of(const char *listed, size_t len) {
+    static const char text[] = "x,kind\n1,low\n2,mid\n";
+    fedtrain_input in = input_of(text, sizeof text - 1), classes = input_of(listed, len);
+    fedtrain_dataset set = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_csv_parse(&in, "kind", &classes, &set, &err));
+    const uint64_t digest = set.class_names;
+    fedtrain_dataset_free(&set);
+    return digest;
+}
+
+FED_TEST(test_the_digest_of_the_classes_is_of_their_names_and_order) {
+    static const char *const others[] = {"mid\nlow\n", "low\nmid\nhigh\n", "lowmid\nlow\nmid\n"};
+    const uint64_t digest = digest_of("low\nmid\n", 8);
+    assert_true(digest != 0);
+    assert_true(digest_of(" low\r\n\n\tmid", 11) == digest);
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        assert_true(digest_of(others[k], strlen(others[k])) != digest);
+    }
+    fedtrain_dataset numbers = parse("1,2,0\n3,4,1\n", "last");
+    assert_true(numbers.class_names == 0);
+    fedtrain_dataset_free(&numbers);
+}
+
 FED_TEST(test_a_class_without_a_name_in_the_file_is_told) {
     static const char text[] = "x,kind\n1,setosa\n2,rose\n";
     fedtrain_input in = input_of(text, sizeof text - 1),
