@@ -2,7 +2,7 @@
 # Find out which faults the tests would miss: plant faults in product code, one at a time, and print those that no test caught.
 #
 #
-#   deploy/mutate.sh N [SEED] [FILE|FOLDER...]   N faults in these files, or in those that changed since the last tag
+#   deploy/mutate.sh N [SEED] [FILE|FOLDER...]   N faults in these files; preset: those changed since the last tag, or all
 #   deploy/mutate.sh --only FILE:LINE:KIND       plant this fault again, to try a new test; FILE or FILE:LINE: all faults there
 #   deploy/mutate.sh --list [FILE|FOLDER...]     print every fault that could be planted
 #
