@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "fed/utf8.h"
 #include "fedserver/audit_log.h"
@@ -9,13 +10,20 @@
 
 enum { REFUSALS_EVERY_MS = 10 * 1000 };
 
+void fedserver_act_for(fedserver *server, const char *by) {
+    snprintf(server->actor, sizeof server->actor, "%s", by);
+}
+
 fed_status fedserver_audit(fedserver *server, fed_log_level level, int64_t now_ms,
                            const char *event, fed_error *err, const char *format, ...) {
     fedserver_audit_entry entry = {.at_ms = now_ms};
     va_list args;
     va_start(args, format);
-    vsnprintf(entry.detail, sizeof entry.detail, format, args);
+    vsnprintf(entry.detail, sizeof entry.detail - sizeof server->actor, format, args);
     va_end(args);
+    const size_t len = strlen(entry.detail);
+    snprintf(entry.detail + len, sizeof entry.detail - len, "%s%s",
+             server->actor[0] != '\0' ? " " : "", server->actor);
     fed_utf8_clean(entry.detail);
     snprintf(entry.event, sizeof entry.event, "%s", event);
     fed_logf(server->log, level, "%s %s", entry.event, entry.detail);

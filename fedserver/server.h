@@ -70,6 +70,7 @@ struct fedserver {
     uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
     struct fedserver_relay *relay; /* connects front and rounds; NULL: it is not open */
     uint16_t front_port, devices_port;
+    char actor[64];     /* fedserver_act_for; "": not known */
     uint64_t refusals;  /* number of refusals that are not yet in the audit log */
     int64_t refusal_ms; /* when the audit log last got a line of refusals */
     fedserver_rounds rounds;

@@ -62,6 +62,6 @@ const command command_audit = {
     .help =
         "usage: fedserver audit --dir DIR [--since TIME] [--json]\n"
         "List the newest 100,000 of: enrolments, renewals, refusals, revocations, names, tokens,\n"
-        "tasks, logins.\n"
+        "tasks, logins, links to the page. What a command did ends with its user: uid=0.\n"
         "  --since TIME   2026-01-31 or 2026-01-31T12:00:00Z (UTC)\n"
         "  --json         a list of objects: at_ms, event, detail\n"};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fed/command_line.h"
 #include "fed/params.h"
@@ -92,11 +93,23 @@ int command_fail(const arguments *args, const fed_error *err) {
     return COMMAND_FAILED;
 }
 
+/* The audit log names the user of a command. sudo names the one who called it. */
+static void name_user(fedserver *server) {
+    char by[64];
+    const char *sudo = getenv("SUDO_UID");
+    const bool number =
+        sudo != NULL && sudo[0] != '\0' && strspn(sudo, "0123456789") == strlen(sudo);
+    snprintf(by, sizeof by, "uid=%lu%s%.20s", (unsigned long)getuid(), number ? " sudo_uid=" : "",
+             number ? sudo : "");
+    fedserver_act_for(server, by);
+}
+
 int command_with(const arguments *args, command_work work) {
     fed_error err = {0};
     fedserver *server = NULL;
     fed_status status = fedserver_open(args->dir, NULL, &server, &err);
     if (status == FED_OK) {
+        name_user(server);
         status = work(server, args, &err);
     }
     fedserver_close(server);

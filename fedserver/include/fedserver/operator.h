@@ -376,6 +376,10 @@ typedef struct fedserver_audit_entry {
 typedef fed_status (*fedserver_audit_visit)(void *user, const fedserver_audit_entry *entry,
                                             fed_error *err);
 
+/** Name the person for whom this process acts, such as "uid=1000": `by` ends the detail of each
+ * entry that the process makes. It has at most 63 bytes. */
+void fedserver_act_for(fedserver *server, const char *by);
+
 /** Visit all entries since since_ms, the oldest first. */
 fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_audit_visit visit,
                                 void *user, fed_error *err) FED_CHECKED;

@@ -193,9 +193,13 @@ static void the_audit_log_says_who_did_what(void **state) {
     world *w = *state;
     char words[200];
     snprintf(words, sizeof words, "%.8s", w->device);
+    (void)setenv("SUDO_UID", "1234", 1);
     says(w, "revoke", words, "revoked");
+    (void)unsetenv("SUDO_UID");
     says(w, "audit", "", "2026-01-01T00:00:00Z enrolled ");
     assert_non_null(strstr(w->out, " revoked "));
+    snprintf(words, sizeof words, " uid=%lu sudo_uid=1234\n", (unsigned long)getuid());
+    assert_non_null(strstr(w->out, words));
     says(w, "audit", "--since 2026-01-02", " revoked ");
     assert_null(strstr(w->out, "enrolled"));
     says(w, "audit", "--since 2026-01-01T00:00:00Z", " enrolled ");
