@@ -58,9 +58,6 @@ typedef struct front {
  * `ready` of a pipe. */
 static void exec_front(const front *f, int ready, pid_t parent_pid) {
     char socket_text[16], ready_text[16], ports[2][16], days[32], requests[32], parent[32];
-    const char *words[24] = {"fedserver-front", "front",  "--dir",
-                             f->args->dir,      "--bind", f->args->bind};
-    size_t n = 6;
     snprintf(socket_text, sizeof socket_text, "%d", f->socket);
     snprintf(ready_text, sizeof ready_text, "%d", ready);
     snprintf(ports[0], sizeof ports[0], "%u", f->port);
@@ -72,8 +69,12 @@ static void exec_front(const front *f, int ready, pid_t parent_pid) {
                                 "--devices-port", ports[1],      "--device-days", days,
                                 "--requests",     requests,      "--parent",      parent,
                                 "--page",         f->args->page, "--ready",       ready_text};
-    memcpy(words + n, more, sizeof more);
-    n += sizeof more / sizeof more[0];
+    /* SPARE: --proxy-protocol, its value, --quiet, and the NULL at the end */
+    enum { FIRST = 6, MORE = sizeof more / sizeof more[0], SPARE = 4 };
+    const char *words[FIRST + MORE + SPARE] = {"fedserver-front", "front",  "--dir",
+                                               f->args->dir,      "--bind", f->args->bind};
+    memcpy(words + FIRST, more, sizeof more);
+    size_t n = FIRST + MORE;
     if (f->args->proxies != NULL) {
         words[n++] = "--proxy-protocol";
         words[n++] = f->args->proxies;
