@@ -120,27 +120,34 @@ static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *er
     return optimizer_load(w, task->id, err);
 }
 
+/** Return the bytes of a sample's values, the outputs of all layers among them. A backend that
+ * merges layers takes less. */
+static uint64_t sample_bytes(const fed_arch *arch) {
+    uint64_t values = (uint64_t)arch->input.c * arch->input.h * arch->input.w;
+    for (size_t l = 0; l < arch->layer_count; l++) {
+        const fed_shape out = arch->layers[l].out;
+        values += (uint64_t)out.c * out.h * out.w;
+    }
+    return values * sizeof(float);
+}
+
 /** Return how many samples to measure at a time. The number is small for language models, whose
  * scores can take more than 1 MB a sample. */
 static size_t evaluate_batch(const workshop *w) {
-    return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
+    const size_t wanted = w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
+    const uint64_t bytes = sample_bytes(&w->arch), most = w->settings->most_net_bytes;
+    const uint64_t room = most == 0 || bytes == 0 ? wanted : most / bytes;
+    return room >= wanted ? wanted : room > 0 ? (size_t)room : 1;
 }
 
-/** Is there room for the values of a batch, the layers' outputs among them? Memory for gradients
- * comes on top. */
+/** Is there room for the values of a batch? */
 static fed_status check_memory(const workshop *w, size_t batch, fed_error *err) {
-    const fed_arch *arch = &w->arch;
-    uint64_t bytes = sizeof(float) * (uint64_t)arch->input.c * arch->input.h * arch->input.w;
-    for (size_t l = 0; l < arch->layer_count; l++) {
-        const fed_shape out = arch->layers[l].out;
-        bytes += sizeof(float) * (uint64_t)out.c * out.h * out.w;
-    }
-    const uint64_t most = w->settings->most_net_bytes;
+    const uint64_t bytes = sample_bytes(&w->arch), most = w->settings->most_net_bytes;
     return most == 0 || bytes == 0 || batch <= most / bytes
                ? FED_OK
                : fed_fail(err, FED_ERANGE,
-                          "its batch of %zu samples takes %.1f MB of memory, and this device gives "
-                          "a task %.1f MB",
+                          "a batch of %zu samples takes up to %.1f MB of memory, and this device "
+                          "gives a task %.1f MB",
                           batch, 1e-6 * (double)batch * (double)bytes, 1e-6 * (double)most);
 }
 

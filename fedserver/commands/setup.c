@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "fed/crypto.h"
+#include "fed/utf8.h"
 #include "fedserver/commands/upstream.h"
 
 static int init(const arguments *args) {
@@ -29,14 +30,23 @@ static int init(const arguments *args) {
     return COMMAND_OK;
 }
 
+/* JSON holds UTF-8 only, and a path may have any bytes. */
+static json_t *json_path(const char *path) {
+    char clean[1024];
+    snprintf(clean, sizeof clean, "%s", path);
+    fed_utf8_clean(clean);
+    return json_string(clean);
+}
+
 static fed_status make_backup(fedserver *server, const arguments *args, fed_error *err) {
     char folder[1024];
     FED_TRY(fedserver_backup(server, args->operands[0], err));
     upstream_folder(args->dir, folder, sizeof folder);
     const bool edge = access(folder, F_OK) == 0;
     if (args->json) {
-        return command_json(json_pack("{s:s, s:s, s:s?}", "directory", args->dir, "backup",
-                                      args->operands[0], "left_out", edge ? folder : NULL),
+        return command_json(json_pack("{s:o, s:o, s:o}", "directory", json_path(args->dir),
+                                      "backup", json_path(args->operands[0]), "left_out",
+                                      edge ? json_path(folder) : json_null()),
                             err);
     }
     printf("%s is a backup of %s\n", args->operands[0], args->dir);
@@ -88,8 +98,9 @@ static fed_status check_open(fedserver *server, const arguments *args, size_t *f
         printf("%s: %zu rules broken\n", args->dir, *findings);
         return FED_OK;
     }
-    FED_TRY(fedserver_check(server, print_check_json, &list, findings, err));
+    const fed_status status = fedserver_check(server, print_check_json, &list, findings, err);
     command_list_end(args, list.count, NULL);
+    FED_TRY(status);
     return list.status == FED_OK ? FED_OK : fed_fail(err, list.status, "%s", list.err.text);
 }
 
@@ -114,8 +125,9 @@ static int health(const arguments *args) {
     if (!args->json && answers) {
         printf("%s is served, and answers\n", args->dir);
     } else if (args->json &&
-               command_json(json_pack("{s:s, s:b, s:s?}", "directory", args->dir, "answers",
-                                      answers, "reason", answers ? NULL : why.text),
+               command_json(json_pack("{s:o, s:b, s:o}", "directory", json_path(args->dir),
+                                      "answers", answers, "reason",
+                                      answers ? json_null() : json_path(why.text)),
                             &err) != FED_OK) {
         return command_fail(args, &err);
     }

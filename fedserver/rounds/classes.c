@@ -11,8 +11,8 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
 
-/* The digest lies in the table of declines, in the row of the device that has set it. The row's
- * time is so long ago that the row declines nothing. */
+/* The digest lies in the table of declines, in the rows of the first two devices that have trained
+ * with it. The rows' time is so long ago that they decline nothing. */
 #define MARK "classes "
 enum { MARK_MS = 1 };
 
@@ -46,17 +46,25 @@ static fed_status end_other_leases(fedserver_rounds *rounds, fedserver_training 
     return FED_OK;
 }
 
+static void take_row(fedserver_classes *c, uint64_t digest, int64_t device) {
+    c->digest = digest;
+    c->device = c->device != 0 ? c->device : device;
+    c->rows[c->rows[0] != 0] = device;
+}
+
 fed_status fedserver_classes_count(fedserver_rounds *rounds, fedserver_training *t,
                                    const fedserver_device *device, int64_t now_ms, fed_error *err) {
     char mark[sizeof MARK + 16];
-    if (t->classes.stored || device->classes == 0 || fedserver_classes_differ(t, device) ||
-        fedserver_declined(t, device, now_ms)) {
+    fedserver_classes *c = &t->classes;
+    const bool full = c->rows[0] != 0 && c->rows[1] != 0;
+    if (full || c->rows[0] == device->id || c->rows[1] == device->id || device->classes == 0 ||
+        fedserver_classes_differ(t, device) || fedserver_declined(t, device, now_ms)) {
         return FED_OK;
     }
     snprintf(mark, sizeof mark, MARK "%016" PRIx64, device->classes);
     FED_TRY(
         rounds->store->decline_put(rounds->db, t->task.wire.id, device->id, mark, MARK_MS, err));
-    t->classes = (fedserver_classes){device->classes, device->id, true};
+    take_row(c, device->classes, device->id);
     return end_other_leases(rounds, t, now_ms, err);
 }
 
@@ -77,6 +85,6 @@ bool fedserver_classes_load(fedserver_training *t, const fedserver_decline *row)
     if (row->at_ms != MARK_MS || strncmp(row->reason, MARK, len) != 0) {
         return false;
     }
-    t->classes = (fedserver_classes){strtoull(row->reason + len, NULL, 16), row->device, true};
+    take_row(&t->classes, strtoull(row->reason + len, NULL, 16), row->device);
     return true;
 }

@@ -512,9 +512,7 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_training *t,
     char name[DIGITS + 1];
     FED_TRY(
         rounds->store->decline_put(rounds->db, t->task.wire.id, device->id, reason, now_ms, err));
-    if (t->classes.device == device->id) {
-        t->classes.stored = false; /* the decline has taken its row */
-    }
+    fedserver_classes_lose(&t->classes, device->id, false);
     /* a decline that the device repeats is not logged again */
     if (!fedserver_declined(t, device, now_ms)) {
         fed_hex(device->fingerprint, DIGITS / 2, name);

@@ -53,9 +53,7 @@ static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t
     for (size_t k = 0; k < rounds->task_count; k++) {
         fedserver_training *t = rounds->tasks[k];
         t->lease_ends_ms = 0;
-        if (t->classes.device == device->id) { /* the next device sets the digest anew */
-            t->classes = (fedserver_classes){0};
-        }
+        fedserver_classes_lose(&t->classes, device->id, true);
     }
     rounds->epoch++; /* so that a held check-in of the device is answered and refused */
 }

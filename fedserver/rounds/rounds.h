@@ -36,9 +36,23 @@ void fedserver_closing_drop(fedserver_closing *closing);
 /** The class names of the devices that train a task: rounds/classes.h. */
 typedef struct fedserver_classes {
     uint64_t digest; /* 0: no device has named its classes */
-    int64_t device;  /* the device that has set the digest */
-    bool stored;     /* the device's row in the table of declines has the digest */
+    int64_t device;  /* a device that has trained with them, for people */
+    /* devices whose rows in the table of declines hold the digest; 0: none. Two, because a decline
+     * of the device itself takes its row */
+    int64_t rows[2];
 } fedserver_classes;
+
+/** The device's row holds the digest no longer. revoked: the device counts no more as one that has
+ * trained with it. */
+static inline void fedserver_classes_lose(fedserver_classes *c, int64_t device, bool revoked) {
+    for (size_t k = 0; k < 2; k++) {
+        c->rows[k] = c->rows[k] == device ? 0 : c->rows[k];
+    }
+    if (revoked && c->device == device) {
+        c->device = c->rows[c->rows[0] == 0];
+        c->digest = c->device != 0 ? c->digest : 0;
+    }
+}
 
 /** A running task, or a finished task that is still in memory. */
 typedef struct fedserver_training {

@@ -168,7 +168,7 @@ static const fedserver_training *find_to_measure(const fedserver *server,
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
         if (fedserver_declined(t, call->device, call->now_ms) ||
-            fedserver_too_old(t, checkin, NULL)) {
+            fedserver_too_old(t, checkin, NULL) || fedserver_classes_differ(t, call->device)) {
             continue;
         }
         *any = *any || fedserver_training_runs(t);

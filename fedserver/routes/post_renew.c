@@ -67,7 +67,9 @@ fed_status fedserver_post_renew(fedserver *server, const fedserver_call *call,
     FED_TRY(fedserver_renew(&auth, call->request->body, call->request->body_len, call->now_ms,
                             &outcome, &issued, &why, err));
     /* A device that renews over and over must not push other rows out of the audit log. */
-    if (outcome == FEDSERVER_ENROLLED && issued.longer_ms >= HOUR_MS) {
+    const int64_t part_ms = auth.life_s * 1000 / 4;
+    if (outcome == FEDSERVER_ENROLLED &&
+        issued.longer_ms >= (part_ms < HOUR_MS ? part_ms : HOUR_MS)) {
         char digits[17];
         fed_hex(issued.device.fingerprint, 8, digits);
         FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "renewed", err,

@@ -139,14 +139,24 @@ static bool is_ready(const fed_cluster *c, unsigned k) {
     return stat(out, &file) == 0 && file.st_size > 0;
 }
 
+/* The log goes with the test's folder, so print it. */
+static void print_log(const char *path) {
+    uint8_t *text = NULL;
+    size_t len = 0;
+    if (fed_file_read(path, 1 << 24, &text, &len, NULL) == FED_OK) {
+        print_message("%s", (const char *)text);
+    }
+    free(text);
+}
+
 void fed_cluster_start_ready(fed_cluster *c, unsigned k) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     int how = 0;
     fed_cluster_start(c, k);
     while (!is_ready(c, k)) {
         if (fed_cluster_ended(c, k, &how) || fed_clock_monotonic_ms() > end_ms) {
-            fail_msg("coordinator %u ended or does not serve (wait status %d): see %s", k, how,
-                     c->member[k].log);
+            print_log(c->member[k].log);
+            fail_msg("coordinator %u ended or does not serve (wait status %d)", k, how);
         }
         fed_sleep_ms(POLL_MS);
     }

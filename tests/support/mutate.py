@@ -370,9 +370,11 @@ def git(root, *words):
 def changed(root):
     """Product sources that changed since the last tag, or else since the branch left main. If there are none: all."""
     since = git(root, "describe", "--tags", "--abbrev=0") or git(root, "merge-base", "HEAD", "main")
-    names = (git(root, "diff", "--name-only", since, "--", "*.c") if since else "") or git(root, "ls-files")
-    names = names.splitlines()
-    return [name for name in names if name.startswith(PRODUCT) and name.endswith(".c") and (root / name).exists()]
+
+    def product(names):
+        return [name for name in names.splitlines() if name.startswith(PRODUCT) and name.endswith(".c") and (root / name).exists()]
+
+    return product(git(root, "diff", "--name-only", since) if since else "") or product(git(root, "ls-files"))
 
 
 def sources(root, words):

@@ -30,7 +30,7 @@ typedef struct fedclient_app fedclient_app;
  * this build, and a client on both.
  * options  as for fedclient_open. Platform and transport must be NULL. The texts and the log are
  *          copied; what the other pointers point to must outlive the app. most_memory_bytes 0: half
- *          of the machine's memory
+ *          of the machine's memory; UINT64_MAX: no limit
  * ca_pem   PEM text: trust these CA certificates, and those that come with the device's certificate
  *
  * Errors those of fedclient_platform_posix_open, fedclient_transport_open and fedclient_open

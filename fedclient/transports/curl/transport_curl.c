@@ -426,14 +426,17 @@ static fed_status explain_network(curl_line *line, const exchange *x, CURLcode c
     const char *why = line->problem[0] != '\0' ? line->problem : curl_easy_strerror(code);
     const long refused = status_of_proxy(line);
     if (refused != 0) {
-        return fed_fail(
-            err, FED_ENET,
-            "%s %s: the proxy in https_proxy has refused to connect, with status %ld%s; "
-            "or name the coordinator's host in no_proxy",
-            method, url, refused,
-            refused == 407 ? ": give it its user and password, as in "
-                             "https_proxy=http://USER:PASSWORD@HOST:PORT"
-                           : ": ask its operator to allow this host and port");
+        const char *todo =
+            refused >= 500   ? "it can't reach that host and port now"
+            : refused == 407 ? "give it its user and password, as in "
+                               "https_proxy=http://USER:PASSWORD@HOST:PORT; or name the host in "
+                               "no_proxy"
+                             : "ask its operator to allow this host and port; or name the host in "
+                               "no_proxy";
+        return fed_fail(err, FED_ENET,
+                        "%s %s: this device's HTTP proxy has refused to connect, with status %ld: "
+                        "%s",
+                        method, url, refused, todo);
     }
     if (certificate_refused(line, code, fresh)) {
         return fed_fail(err, FED_EAUTH,

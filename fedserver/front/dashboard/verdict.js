@@ -103,8 +103,9 @@ function alarm_few(s, list) {
   const r = s.round, t = s.task, able = able_of(list).filter(d => !t || !t.tag || d.tag === t.tag).length;
   const count = list.length > 0 && list.length >= s.devices ? able : s.devices;
   const own = running_task(s), all_declined = own && own.declined && own.declined.count >= s.devices;
-  if (!r || r.staleness > 0 || count === 0 || count >= r.minimum || all_declined) return null;
-  return alarm("red", "A round needs " + several(r.minimum, "update") + ", and only " + several(count, "device is", "devices are") + " enrolled that may train.",
+  const nobody = s.devices === 0 || (list.length > 0 && able_of(list).length === 0); /* alarm_devices tells this */
+  if (!r || r.staleness > 0 || nobody || count >= r.minimum || all_declined) return null;
+  return alarm("red", "A round needs " + several(r.minimum, "update") + ", and only " + several(count, "device is", "devices are") + " enrolled that may train" + (t && t.tag ? " with the tag " + t.tag : "") + ".",
     "Admit devices: fedserver token --dir DIR prints a token for each. Else cancel the task, and queue it with a smaller minimum.");
 }
 function alarm_devices(s, list, now) {

@@ -152,6 +152,19 @@ FED_TEST_WITH(a_restart_of_the_coordinator_changes_nothing, coordinator *c) {
     train(c, &a, ONE);
 }
 
+/* Another process, such as `fedserver token`, has the coordinator read the declines again. */
+FED_TEST_WITH(a_decline_of_the_first_device_after_the_second_has_trained_loses_nothing,
+              coordinator *c) {
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    const test_device other = coordinator_enrol(c);
+    train(c, &a, ONE);
+    train(c, &b, ONE);
+    assert_declined(c, &a, OTHER);
+    coordinator_restart(c);
+    assert_declined(c, &other, OTHER);
+    assert_declined(c, &a, OTHER);
+}
+
 FED_TEST_WITH(a_decline_of_the_first_device_loses_nothing, coordinator *c) {
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     const test_device other = coordinator_enrol(c);
@@ -192,6 +205,19 @@ FED_TEST_WITH(so_they_may_when_the_first_device_is_revoked, coordinator *c) {
     coordinator_restart(c);
     const test_device third = coordinator_enrol(c);
     assert_declined(c, &third, ONE);
+}
+
+FED_TEST_WITH(an_evaluator_with_another_order_measures_no_finished_task, coordinator *c) {
+    const test_device a = coordinator_enrol(c), judge = coordinator_enrol_evaluator(c);
+    fed_checkin measures = asks;
+    measures.role = FED_ROLE_EVALUATE;
+    for (int k = 0; k < 9; k++) {
+        coordinator_wait(c, 61000); /* the deadline: one update is enough */
+        train(c, &a, ONE);
+        coordinator_wait(c, 61000);
+    }
+    assert_int_not_equal(say(c, &judge, OTHER, &measures).action, FED_ACTION_EVALUATE);
+    assert_int_equal(say(c, &judge, ONE, &measures).action, FED_ACTION_EVALUATE);
 }
 
 FED_TEST_WITH(an_evaluator_with_another_order_measures_nothing, coordinator *c) {
