@@ -253,7 +253,7 @@ static const limit limits[] = {
     {"characters of a custom metric's name", FED_OWN_NAME - 1, metric_name, "1 to 31"},
     {"columns of a table", 65536, columns, "65536 columns"},
     {"classes of a table", FEDTRAIN_CLASSES, classes, "256 classes"},
-    {"names of a coordinator in its certificate", 32, hosts, "at most 32 times"},
+    {"options `--host` of a command", 32, hosts, "at most 32 times"},
 };
 
 FED_TEST(each_limit_is_met_and_one_above_it_is_refused_with_the_limit) {
