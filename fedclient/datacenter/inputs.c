@@ -50,9 +50,9 @@ fed_status feddc_check_plain(uint32_t step, bool plain, const feddc_event *event
         return FED_OK;
     }
     return fed_fail(err, FED_EFORMAT,
-                    "rank %u exchanges step %u %s float32, and this rank does not: give all ranks "
-                    "the same rule",
-                    event->peer, step, plain ? "coded, not as" : "as");
+                    "rank %u exchanges step %u %s, and this rank does not: give all ranks the same "
+                    "rule",
+                    event->peer, step, plain ? "coded" : "as float32");
 }
 
 fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) {

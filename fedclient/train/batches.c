@@ -35,7 +35,7 @@ static fed_status check_samples(const fedtrain_job *job, fed_error *err) {
     if (is_augmented(job) && job->set->is_float) {
         return fed_fail(err, FED_EINVAL,
                         "augmentation crops and flips pictures, and these samples are rows of a "
-                        "table: leave it out");
+                        "table: leave augmentation out");
     }
     if (job->augment.padding >= job->set->shape.h || job->augment.padding >= job->set->shape.w) {
         return fed_fail(err, FED_EINVAL,

@@ -23,8 +23,8 @@ static fed_status check_loss(const fedtrain_dataset *set, const fed_arch *arch, 
     const bool targets = fedtrain_has_targets(set), squared = arch->loss == FED_LOSS_SQUARED;
     if (targets && !squared) {
         return fed_fail(err, FED_EINVAL,
-                        "the data has numbers to predict, the model tells classes apart: end it "
-                        "with \"dense 1 | mse\"");
+                        "the data has numbers to predict, the model tells classes apart: end the "
+                        "model with \"dense 1 | mse\"");
     }
     if (squared && !targets) {
         return fed_fail(err, FED_EINVAL,
@@ -34,7 +34,7 @@ static fed_status check_loss(const fedtrain_dataset *set, const fed_arch *arch, 
     if (targets && arch->classes != 1) {
         return fed_fail(err, FED_EINVAL,
                         "the data has one number to predict for each sample, the model gives "
-                        "%" PRIu32 ": end it with \"dense 1 | mse\"",
+                        "%" PRIu32 ": end the model with \"dense 1 | mse\"",
                         arch->classes);
     }
     return FED_OK;

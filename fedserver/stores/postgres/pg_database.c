@@ -437,10 +437,11 @@ void fedserver_pg_rollback(fedserver_pg *db) {
 }
 
 static fed_status fail_unknown(fedserver_pg *db, fed_error *err) {
-    return fed_fail(err, FED_EIO,
-                    "%s: %.200s. It was lost during a commit, so it is unknown whether the last "
-                    "writes are stored: the coordinator ends, and finds out when it starts again",
-                    db->place, db->why);
+    return fed_fail(
+        err, FED_EIO,
+        "%s: %.200s. The connection was lost during a commit, so it is unknown whether the "
+        "last writes are stored: the coordinator ends, and finds out when it starts again",
+        db->place, db->why);
 }
 
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {

@@ -264,8 +264,9 @@ FED_TEST_WITH(a_model_learns_to_predict_a_number, fed_program *f) {
 
 FED_TEST_WITH(targets_and_classes_need_models_of_their_kind, fed_program *f) {
     write_line_table(f);
-    assert_runs(f, "train --model 'input 2 | dense 2' --data . --dataset csv:target=y", 1,
-                "the data has numbers to predict, the model tells classes apart: end it with");
+    assert_runs(
+        f, "train --model 'input 2 | dense 2' --data . --dataset csv:target=y", 1,
+        "the data has numbers to predict, the model tells classes apart: end the model with");
     assert_runs(f, "train --model 'input 2 | dense 3 | mse' --data . --dataset csv:target=y", 1,
                 "one number to predict for each sample, the model gives 3");
     assert_runs(f, "train --model 'input 784 | dense 1 | mse' --data .", 1,

@@ -279,9 +279,8 @@ fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const 
     if (s->phase == OWNERS_SUMMING && s->plain != plain) {
         return fed_fail(
             err, FED_EFORMAT,
-            "other ranks send step %u %s float32, and this rank does not: give all ranks "
-            "the same rule",
-            step, s->plain ? "as" : "coded, not as");
+            "other ranks send step %u %s, and this rank does not: give all ranks the same rule",
+            step, s->plain ? "as float32" : "coded");
     }
     s->own = x;
     s->own_step = step;
