@@ -175,7 +175,7 @@ def receive(seconds):
 def stream(lines, options, path, tso, mark):
     """Return Gbit/s from rank 0 to rank 1, and the bytes on the line for each payload byte."""
     for rank in range(2):
-        # Also eth0, to which the kernel forwards segments before it cuts them.
+        # Set it at eth0, too: the kernel forwards segments to eth0 before it cuts them.
         for name in {"eth0", device(lines)}:
             subprocess.run(["ip", "netns", "exec", lines.names[rank], "ethtool", "-K", name, "tso", "on" if tso else "off"], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

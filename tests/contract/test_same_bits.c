@@ -99,7 +99,8 @@ static void *play_as_a_thread(void *arg) {
 
 static char said[LINE * LINES];
 
-/** Run the combination with threads. Each process must have printed its thread's line. */
+/** Run the combination with threads. The output of the MPI ranks, `said`, must have each thread's
+ * line. */
 static void check(const char *collective, const char *codec) {
     entry entries[RANKS];
     struct feddc_hub *hub = feddc_hub_new(RANKS);

@@ -699,7 +699,8 @@ static void an_answer_past_its_limit_is_refused(void **state) {
     assert_hello(w);
 }
 
-/* A device without memory for the answer is no coordinator that says too much. */
+/* The answer is within its limit, but the caller's memory is full. The error must not say that the
+ * answer is too long. */
 static void an_answer_without_room_is_told_from_one_past_its_limit(void **state) {
     world *w = *state;
     uint8_t room[4];

@@ -286,7 +286,8 @@ static plant plants[] = {
     {NULL, KILL_FAILOVER, KILL_DIES, 1}, /* a standby that is not synchronous */
 };
 
-/* Was something counted wrongly? A task that only ends too late (D6) does not count. */
+/* Was something counted wrongly? A task that only ends too late (D6 in docs/durability.md) does not
+ * count. */
 static bool counts_wrongly(const tally *t) {
     return (t->broken[0] == 'D' || t->broken[0] == 'H') && strncmp(t->broken, "D6", 2) != 0;
 }

@@ -692,7 +692,7 @@ static void a_line_that_dies_at_any_request_loses_no_gradient(void) {
             while (!survives_dead_line(codecs[c], at, answering == 1, UINT64_MAX, false)) {
                 at++;
             }
-            assert_int_equal(at, 11); /* 3 rounds of 3 requests, then 2 */
+            assert_int_equal(at, 11); /* three requests in each of 3 rounds, and two at the end */
         }
     }
 }

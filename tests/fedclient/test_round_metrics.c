@@ -7,7 +7,7 @@
 #include "fed_device.h"
 
 typedef struct reporter {
-    fed_device device; /* first, because teardown closes it */
+    fed_device device; /* must be the first member: teardown closes the device at this address */
     int calls;
     fed_status wrong; /* the library's status for a value that is not finite */
     fed_error why;

@@ -77,7 +77,7 @@ typedef struct fed_fake {
     uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
     fed_decline declined;  /* the last decline; if it has a reason, check-ins are answered WAIT */
     bool no_worker_groups; /* the fake does not offer worker groups */
-    bool no_named;         /* it does not offer worker groups that name devices */
+    bool no_named;         /* the fake does not offer worker groups that name devices */
     uint64_t groups;
     fed_worker_group group;
     uint32_t deadline_ms;

@@ -249,7 +249,8 @@ static void check_counts(federation *f, const json_t *status) {
     }
 }
 
-/** D3 and D5: recompute each version in a simple way from the acknowledged updates. */
+/** D3 and D5 in docs/durability.md: recompute each version in a simple way from the acknowledged
+ * updates. */
 static void check_models(federation *f, const fed_layout *layout, const fed_model *last,
                          uint32_t versions, bool exact) {
     float *values = calloc(layout->size, sizeof *values);

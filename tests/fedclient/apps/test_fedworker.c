@@ -340,7 +340,7 @@ FED_TEST(a_checkpoint_that_cannot_be_written_at_a_stop_is_an_error) {
     await_file("saved"); /* written at the end of an epoch */
     assert_int_equal(kill(program, SIGSTOP), 0);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkdir(path, 0700), 0); /* no file can take its place */
+    assert_int_equal(mkdir(path, 0700), 0); /* a directory, which no file can replace */
     assert_int_equal(kill(program, SIGINT), 0);
     assert_int_equal(kill(program, SIGCONT), 0);
     assert_int_equal(wait_for(program), 1);
@@ -494,7 +494,8 @@ FED_TEST(an_address_that_other_machines_do_not_reach_is_refused) {
 }
 
 FED_TEST(another_number_of_workers_makes_the_same_passes) {
-    /* workers, then others; the steps of two passes, then of two more: 600 samples, batches of 8 */
+    /* Workers at first and after the resume; steps of epochs 1 and 2, and of epochs 3 and 4. There
+     * are 600 samples in batches of 8. */
     static const int groups[][4] = {
         {3, 3, 50, 50}, {3, 5, 50, 30}, {5, 1, 30, 150}, {1, 3, 150, 50}, {4, 3, 38, 50}};
     for (size_t k = 0; k < sizeof groups / sizeof groups[0]; k++) {

@@ -6,7 +6,7 @@
 #include "fedclient/state/record.h"
 
 typedef struct giver {
-    fed_device device; /* first, because the callback gets a pointer to it */
+    fed_device device; /* must be the first member: the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     uint8_t *block;
     size_t len;

@@ -264,7 +264,7 @@ FED_TEST(a_fault_of_tls_is_no_refusal_and_costs_no_token) {
     assert_string_equal(fedclient_device(d.client), name);
     assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_COUNTED);
     assert_string_equal(fedclient_device(d.client), name);
-    /* the certificate has expired, and TLS ends the enrolment, too */
+    /* the certificate has expired, and TLS fails in the new enrolment, too */
     int64_t (*const right)(void *) = d.options.platform->unix_ms;
     d.options.platform->unix_ms = in_2999;
     fed_fake_fail(&d.fake, "fake:", FED_FAKE_UNTRUSTED, 2);

@@ -12,7 +12,7 @@
 enum { N = 27, ROUNDS = 12 };
 
 typedef struct curious {
-    fed_device device; /* first, because the callback gets a pointer to it */
+    fed_device device; /* must be the first member: the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     unsigned told; /* how often fedclient_round_sent has called note_sent in the last training */
     float sent[N];
@@ -198,7 +198,7 @@ FED_TEST(a_change_is_not_rounded_by_the_model) {
 
 /** A device whose training only measures running statistics, which get the value `measures`. */
 typedef struct meter {
-    fed_device device; /* first, because the callback gets a pointer to it */
+    fed_device device; /* must be the first member: the callback gets a pointer to it */
     float measures;
 } meter;
 
@@ -260,7 +260,7 @@ static void gradient(uint32_t round, float *g) {
 enum { SENT = 3, /* values of 27 that dgc:p=0.1 sends */ STEPS = 7 };
 
 typedef struct pupil {
-    fed_device device; /* first, because the callback gets a pointer to it */
+    fed_device device; /* must be the first member: the callback gets a pointer to it */
     fed_optimizer optimizer;
     float state[N];
     uint32_t rounds;

@@ -15,7 +15,7 @@ enum { STEPS = 20, STEP_MS = 1000 };
 
 /** A program that trains one second for each step, and asks before each whether to go on. */
 typedef struct program {
-    fed_device device; /* first, because teardown closes it */
+    fed_device device; /* must be the first member: teardown closes the device at this address */
     int64_t charges_until_ms, runs_until_ms;
     uint32_t steps, left_ms; /* steps of the last training, and the time left at its end */
     bool gives_up;           /* told to stop, the callback fails instead of keeping its training */

@@ -4,7 +4,7 @@
 #include "fed_device.h"
 
 typedef struct cluster {
-    fed_device device; /* first, because teardown closes it */
+    fed_device device; /* must be the first member: teardown closes the device at this address */
     fed_worker_group group;
     fed_status status;
     fed_error why;

@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* A coordinator that is not being served. It has a device with a counted update, an unused token, a
- * running task and two queued tasks. */
+/* The directory of a coordinator that no process serves. It has a device with a counted update, an
+ * unused token, a running task and two queued tasks. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];
@@ -117,7 +117,7 @@ static void devices_are_listed_renamed_and_shut_out(void **state) {
 static json_t *print(world *w, const char *command, const char *rest, int code) {
     json_error_t why;
     assert_int_equal(run(w, command, rest), code);
-    /* standard error is in the output, too, before or after */
+    /* the output also has standard error, before or after the JSON */
     json_t *root = json_loads(w->out + strcspn(w->out, "[{"), JSON_DISABLE_EOF_CHECK, &why);
     if (root == NULL) {
         fail_msg("fedserver %s %s: %s: %s", command, rest, why.text, w->out);

@@ -9,8 +9,8 @@
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 
-/* A coordinator that is not being served. It has a device, an unused token, a bearer token of the
- * page, and three tasks, the last of them paused. */
+/* The directory of a coordinator that no process serves. It has a device, an unused token, a bearer
+ * token of the page, and three tasks, the last of them paused. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];

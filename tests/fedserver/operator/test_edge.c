@@ -523,7 +523,7 @@ static void a_turn_logs_a_round_as_committed_only_after_the_commit(void **state)
     assign(w, 1, 200);
     assert_false(turn(w));
     assert_int_equal(w->commits, 1);
-    crash(w); /* the log ends with this function */
+    crash(w); /* the coordinator must not keep this function's log */
 }
 
 static void a_turn_waits_while_another_program_holds_the_database(void **state) {
@@ -548,7 +548,7 @@ static void a_turn_waits_while_another_program_holds_the_database(void **state) 
     assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     assert_fed_ok_err(fedserver_edge_poll(w->edge, &w->offer, w->home.now_ms, &w->change, &err));
     assert_true(w->change.ready);
-    /* the edge has left the database to others */
+    /* the edge aggregator holds the database no longer */
     assert_int_equal(sqlite3_exec(other, "BEGIN EXCLUSIVE; COMMIT", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
     assert_fed_ok_err(fedserver_begin(w->home.server, &err));

@@ -50,7 +50,8 @@ FED_TEST_WITH(a_start_of_the_device_ends_its_declines, coordinator *c) {
     assert_declined(c, &d, true);
     const fed_assignment told = device_say(c, &d, &starts);
     assert_int_equal(told.action, FED_ACTION_TRAIN);
-    assert_true((told.capabilities & FED_STARTED) != 0); /* so the device's log may say so */
+    /* With this bit, the device's log names its next start as a way to be asked again. */
+    assert_true((told.capabilities & FED_STARTED) != 0);
     assert_declined(c, &other, true);
     coordinator_restart(c);
     assert_declined(c, &d, false);

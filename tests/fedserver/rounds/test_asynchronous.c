@@ -101,11 +101,11 @@ static void check_late_statistics(const char *strategy, double late, double fres
     memcpy(before, fedserver_rounds_front(&c.server->rounds)->versions.values, sizeof before);
     /* This value is a variance, which begins with 1. */
     assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6);
-    for (int i = 0; i < NORMED_VALUES; i++) { /* this update measured 0.1 for a model with 1 */
+    for (int i = 0; i < NORMED_VALUES; i++) { /* the model's variance was 1, here it is 0.1 */
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.9f;
     }
     assert_int_equal(device_upload(&c, &d[0], &old, x, 1, NULL), 200);
-    for (int i = 0; i < NORMED_VALUES; i++) { /* this update measured 0.2 for a model with 0.25 */
+    for (int i = 0; i < NORMED_VALUES; i++) { /* the model's variance was 0.25, here it is 0.2 */
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.05f;
     }
     assert_int_equal(device_upload(&c, &d[1], &work, x, 1, NULL), 200);

@@ -125,7 +125,7 @@ FED_TEST_WITH(of_two_that_train_at_once_the_second_does_not_count, coordinator *
     assert_int_equal(lines, 1);
 }
 
-/* Its data need not fit the task at all. */
+/* Device b, which declines without training, may have data that do not fit the task at all. */
 FED_TEST_WITH(a_device_that_has_not_trained_sets_nothing, coordinator *c) {
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     fed_error err = {0};
@@ -152,7 +152,7 @@ FED_TEST_WITH(a_restart_of_the_coordinator_changes_nothing, coordinator *c) {
     train(c, &a, ONE);
 }
 
-/* Another process, such as `fedserver token`, has the coordinator read the declines again. */
+/* After a restart the coordinator knows only the declines in the store. */
 FED_TEST_WITH(a_decline_of_the_first_device_after_the_second_has_trained_loses_nothing,
               coordinator *c) {
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
@@ -231,7 +231,8 @@ FED_TEST_WITH(an_evaluator_with_another_order_measures_nothing, coordinator *c) 
     assert_int_equal(say(c, &judge, ONE, &measures).action, FED_ACTION_EVALUATE);
 }
 
-/* The digest lies in the table of declines: nobody is shown it as a decline. */
+/* The store keeps the first device's digest of class names in the table of declines. No list may
+ * show it as a decline. */
 FED_TEST_WITH(the_first_device_counts_as_one_that_declined_nothing, coordinator *c) {
     const test_device a = coordinator_enrol(c);
     train(c, &a, ONE);

@@ -24,7 +24,7 @@ static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 static const float some[PARAMETERS] = {0.5f, -2, 3, 0.25f, -1, 4};
 
 static fedserver_store_choice real; /* the coordinator's store */
-static fedserver_store gated; /* the same store; while `shut`, a blob's write waits at `gate` */
+static fedserver_store gated; /* `real`, but while `shut` is set, a blob's write waits at `gate` */
 static sem_t gate;
 static atomic_bool shut, fails;
 static atomic_int kept;

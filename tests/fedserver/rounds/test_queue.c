@@ -535,7 +535,7 @@ static void three_tasks_with_60_devices_end_with_the_right_models_through_crashe
         assert_int_equal(in_rounds, counted[id]); /* D1 and D2 in docs/durability.md */
         assert_true(in_rounds >= ROUNDS * GOAL);
         for (uint32_t round = 1; round <= ROUNDS; round++) {
-            /* D3: recompute the model in a simple way and compare bits. */
+            /* D3 in docs/durability.md: recompute the model in a simple way and compare bits. */
             for (int k = 0; k < VALUES; k++) {
                 models[id][k] += value_of(id, round);
             }
