@@ -26,11 +26,11 @@ typedef struct fedclient_watch {
 /** The state of one task: the heads of its three stored records. */
 typedef struct fedclient_slot {
     unsigned number;            /* from 0; all but 0 are part of the keys of the slot's records */
-    fedclient_model_head model; /* here and in the next two: all 0 if none is stored */
+    fedclient_model_head model; /* here and in the next two members: all 0 if no record is stored */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
     uint64_t faulty; /* task of the last fault that may pass; 0: none; not stored */
-    unsigned faults; /* such faults of that task in a row; not stored */
+    unsigned faults; /* number of those faults in a row; not stored */
 } fedclient_slot;
 
 struct fedclient {
@@ -64,7 +64,7 @@ struct fedclient {
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
     uint8_t protocol;          /* version to speak: lowered if the coordinator refuses it */
     uint32_t failures;         /* failures in a row that may pass */
-    uint32_t silences;         /* of these failures: no byte moved */
+    uint32_t silences;         /* those of them in which no byte moved */
     bool heals;                /* this step's failure may pass */
     uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
     uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */

@@ -1,5 +1,4 @@
-/* Records in the platform's store. Each has a format number and a checksum, the guard. Rules such
- * as C1 are in docs/durability.md. */
+/* Records in the platform's store. Each has a format number and a checksum, the guard. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/state/record.h"
 
@@ -20,7 +19,7 @@ static const char magic[4] = {'F', 'E', 'D', 'r'};
 
 /* The first slot's keys have no number, so that records of releases without slots are found. */
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]) {
-    /* C6: each piece of a download has a key of its own, not made here. */
+    /* C6 in docs/durability.md: each piece of a download has a key of its own, not made here. */
     assert(kind != FEDCLIENT_DOWNLOAD);
     static const char *const words[] = {[FEDCLIENT_IDENTITY] = "identity",
                                         [FEDCLIENT_MODEL] = "model",
@@ -183,7 +182,8 @@ static void complete(const fedclient_platform *platform, fedclient_kind kind,
 
 static fed_status store_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                            fedclient_record *record, fed_error *err) {
-    /* C1, C5: a put replaces a stored value, and never changes it in place. */
+    /* C1, C5 in docs/durability.md: a put replaces a stored value, and never changes it in place.
+     */
     assert(!record->lent);
     complete(platform, kind, record);
     if (record->platform == NULL) {
@@ -202,7 +202,7 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
 /* The fields of a record's head follow the guard. The unused bytes of the head are 0. */
 
 static fed_writer fields_out(fedclient_record *record) {
-    /* C1, C5: the head of a stored value is changed by a put only. */
+    /* C1, C5 in docs/durability.md: the head of a stored value is changed by a put only. */
     assert(!record->lent);
     memset(record->bytes + AT_FIELDS, 0, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
     fed_writer w;
@@ -312,7 +312,8 @@ static void model_fields(const fedclient_model_head *head, fedclient_record *rec
 fed_status fedclient_model_store(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record,
                                  fed_error *err) {
-    /* C5: the model names its task, so that its digest can be compared with the task's version. */
+    /* C5 in docs/durability.md: the model names its task, so that its digest can be compared with
+     * the task's version. */
     assert(head->task != 0);
     model_fields(head, record);
     return fedclient_record_store(platform, FEDCLIENT_MODEL, slot, record, err);
@@ -337,7 +338,8 @@ fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned sl
 fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_residual_head *head, fedclient_record *record,
                                     fed_error *err) {
-    /* C1: a stored residual has the number of its last training and its task. */
+    /* C1 in docs/durability.md: a stored residual has the number of its last training and its task.
+     */
     assert(head->seq != 0 && head->task != 0);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
@@ -352,9 +354,11 @@ fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned
 fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned slot,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) {
-    /* C2: a stored message has the number of the training that it was made from. */
+    /* C2 in docs/durability.md: a stored message has the number of the training that it was made
+     * from. */
     assert(head->seq != 0);
-    /* C3: only a store in this process's memory subtracts a message in place. */
+    /* C3 in docs/durability.md: only a store in this process's memory subtracts a message in place.
+     */
     assert(head->fate != FEDCLIENT_FATE_SETTLED || platform->memory != NULL);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
@@ -395,7 +399,8 @@ fed_status fedclient_download_store(const fedclient_platform *platform, unsigned
                                     const fedclient_download_head *head, fedclient_record *record,
                                     fed_error *err) {
     char key[FEDCLIENT_KEY];
-    /* C6: a stored piece names the task and the ETag of the answer that it is a part of. */
+    /* C6 in docs/durability.md: a stored piece names the task and the ETag of the answer that it is
+     * a part of. */
     assert(head->task != 0 && head->tag != 0);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);

@@ -1,5 +1,4 @@
-/* Slots: a model, a residual and a pending update for each task. Rules such as C2 are in
- * docs/durability.md. */
+/* Slots: a model, a residual and a pending update for each task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -43,7 +42,8 @@ fedclient_slot *fedclient_slots_sending(fedclient *client) {
     fedclient_slot *sending = NULL;
     for (unsigned k = 0; k < client->options.slots; k++) {
         if (is_sending(&client->slots[k])) {
-            /* C2: only one message's fate is unknown, as the device then does nothing else. */
+            /* C2 in docs/durability.md: only one message's fate is unknown, as the device then does
+             * nothing else. */
             assert(sending == NULL);
             sending = &client->slots[k];
         }
@@ -75,7 +75,8 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
 }
 
 /** The largest training number in stored slots beyond options.slots, from a time when the program
- * had more slots. New trainings need larger numbers (D4). Damaged records are ignored. */
+ * had more slots. New trainings need larger numbers (D4 in docs/durability.md). Damaged records are
+ * ignored. */
 static uint64_t number_beyond(const fedclient *client) {
     uint64_t last = 0;
     for (unsigned k = client->options.slots; k < FED_SLOTS; k++) {
@@ -148,7 +149,8 @@ fed_status fedclient_slots_load(fedclient *client, fed_error *err) {
             client->slot = &client->slots[k];
         }
     }
-    /* C1: the number after fedclient_slots_last is larger than this slot's number. */
+    /* C1 in docs/durability.md: the number after fedclient_slots_last is larger than this slot's
+     * number. */
     assert(trained_last(client->slot) <= fedclient_slots_last(client));
     client->known = true;
     return FED_OK;
@@ -196,7 +198,8 @@ static fedclient_slot *named(fedclient *client) {
     unsigned k = 0;
     while (place_of(client, k) != 0) {
         k++;
-        /* D6: the loop ends, because one slot has the first place in the list. */
+        /* D6 in docs/durability.md: the loop ends, because one slot has the first place in the
+         * list. */
         assert(k < client->options.slots);
     }
     return &client->slots[k];
@@ -213,7 +216,8 @@ static fedclient_slot *longest_ago(fedclient *client) {
 }
 
 void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
-    /* C2: the slot of a message whose fate is unknown can't be given to another task. */
+    /* C2 in docs/durability.md: the slot of a message whose fate is unknown can't be given to
+     * another task. */
     assert(fedclient_slots_sending(client) == NULL);
     fedclient_slot *slot = find(client, assignment->task.id);
     slot = slot != NULL ? slot : find(client, 0);

@@ -1,5 +1,4 @@
-/* Download: bring the stored model to the version that the coordinator asks for. Rules such as C5
- * are in docs/durability.md. */
+/* Download: bring the stored model to the version that the coordinator asks for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -179,7 +178,7 @@ static fed_status fetch_all(fedclient *client, const fedclient_job *job,
             fedclient_partial_download_keep(client, partial);
         }
     } while (status == FED_OK && partial->bytes.len < partial->head.total);
-    /* C6: a download is used only when all its bytes are there. */
+    /* C6 in docs/durability.md: a download is used only when all its bytes are there. */
     assert(status != FED_OK || partial->bytes.len == partial->head.total);
     return status;
 }
@@ -214,7 +213,8 @@ static fed_status apply(fedclient *client, fedclient_job *job,
         return FED_OK;
     }
     FED_TRY(fedclient_record_own(&job->model));
-    /* C5: the parts are applied to a copy; the stored model stays until the copy is stored. */
+    /* C5 in docs/durability.md: the parts are applied to a copy; the stored model stays until the
+     * copy is stored. */
     assert(!job->model.lent);
     size_t count = 0;
     bool any = target->have != FEDCLIENT_HAVE_NONE;
@@ -227,7 +227,7 @@ static fed_status apply(fedclient *client, fedclient_job *job,
                         " as announced (its digest differs)",
                         target->want);
     }
-    /* C5: the model is stored in the slot of its task. */
+    /* C5 in docs/durability.md: the model is stored in the slot of its task. */
     assert(head.task == job->assignment.task.id);
     client->slot->model = head;
     return fedclient_model_store(client->options.platform, client->slot->number, &head, &job->model,
@@ -251,7 +251,7 @@ static fed_status finish(fedclient *client, fedclient_job *job, fedclient_partia
 static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
                         fedclient_partial_download *partial, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
-    /* C6: a new download starts without bytes of another answer. */
+    /* C6 in docs/durability.md: a new download starts without bytes of another answer. */
     assert(partial->bytes.len == 0 && partial->pieces == 0);
     partial->head = (fedclient_download_head){
         .task = wanted->task.id, .have = have, .want = wanted->version, .digest = wanted->digest};
@@ -335,7 +335,7 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
     if (usable && is_wanted(client, &job->assignment)) {
         return FED_OK;
     }
-    fed_error fault = {0}; /* also of a download that another one replaces */
+    fed_error fault = {0}; /* *err stays unchanged if another download replaces one that failed */
     fedclient_partial_download partial;
     fed_status status = fedclient_partial_download_load(client, &partial, &fault);
     if (status == FED_OK) {
@@ -345,7 +345,8 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
     if (status != FED_OK) {
         *err = fault;
     }
-    /* C5, D5: after a success the stored model has the digest that the coordinator announced. */
+    /* C5, D5 in docs/durability.md: after a success the stored model has the digest that the
+     * coordinator announced. */
     assert(status != FED_OK || is_wanted(client, &job->assignment));
     if (status == FED_ENOTFOUND) {
         client->heals = true;

@@ -1,4 +1,4 @@
-/* Identity: enrolment with a one-time token, and renewal. The rule C9 is in docs/durability.md. */
+/* Identity: enrolment with a one-time token, and renewal. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static fed_status identity_inspect(identity *id, fed_error *err) {
 
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
     const fedclient_transport *transport = client->options.transport;
-    /* C9: identity_inspect has checked the certificate. */
+    /* C9 in docs/durability.md: identity_inspect has checked the certificate. */
     assert(id->cert.text[0] != '\0' && id->device[0] != '\0');
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
     memcpy(client->device, id->device, sizeof client->device);
@@ -98,7 +98,7 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
 
 static fed_status identity_store(fedclient *client, const identity *id, fed_error *err) {
     fed_writer w;
-    /* C9: an identity is stored with a key, never a certificate alone. */
+    /* C9 in docs/durability.md: an identity is stored with a key, never a certificate alone. */
     assert(id->key.text[0] != '\0' || id->next.text[0] != '\0');
     fed_writer_growing(&w);
     fed_write_u16(&w, id->devices_port);
@@ -167,7 +167,7 @@ static fed_status send_request(fedclient *client, const char *token, const fed_p
 static fed_status request_certificate(fedclient *client, const char *token, identity *id,
                                       refusal *no, fed_error *err) {
     *no = (refusal){0};
-    /* C9: the key is stored before the coordinator sees it. */
+    /* C9 in docs/durability.md: the key is stored before the coordinator sees it. */
     assert(id->key.text[0] != '\0' && id->next.text[0] == '\0');
     fed_pem *csr = calloc(1, sizeof *csr);
     FED_REQUIRE(csr != NULL, FED_ENOMEM);
@@ -230,7 +230,7 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
         status = request_certificate(client, token, id, &no, err);
     }
     FED_TRY(status);
-    /* C9: the enrolled key is now the only one in the identity. */
+    /* C9 in docs/durability.md: the enrolled key is now the only one in the identity. */
     assert(id->next.text[0] == '\0');
     FED_TRY(fedclient_let_go(client, err));
     FED_TRY(identity_store(client, id, err));
@@ -239,11 +239,12 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
 
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) {
     FED_TRY(fedclient_between_steps(client, "fedclient_enrol", err));
-    fed_error fault = {0}; /* also of a try that another one replaces */
+    fed_error fault = {0}; /* *err stays unchanged if another try succeeds */
     identity *id = NULL;
     FED_TRY(identity_new(&id));
     fed_status status = FED_OK;
-    /* C9: each address gets the same key and token, so one token is enough. */
+    /* C9 in docs/durability.md: each address gets the same key and token, so one token is enough.
+     */
     for (unsigned k = 0; k < client->addresses; k++) {
         client->unreached = false;
         status = enrol(client, token, id, &fault);
@@ -343,7 +344,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     client->unreached = false;
     fed_status status = renew(client, &why);
     client->heals = heals;
-    if (client->unreached && client->failures > 0) { /* then suspect_port can ask again at once */
+    if (client->unreached && client->failures > 0) { /* suspect_port may ask again at once */
         client->renew_again_s = now_s;
     }
     if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {

@@ -1,5 +1,4 @@
-/* The residual: the sum of all training that the coordinator has not acknowledged. Rules such as
- * C1 are in docs/durability.md. */
+/* The residual: the sum of all training that the coordinator has not acknowledged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -51,15 +50,15 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     size_t count = 0;
     fedclient_pending_head head;
     fedclient_record pending = {0};
-    /* C3: only a message that the coordinator counted is subtracted. */
+    /* C3 in docs/durability.md: only a message that the coordinator counted is subtracted. */
     assert(counted(client->slot));
     FED_TRY(fedclient_pending_load(client->options.platform, client->slot->number, &head, &pending,
                                    err));
-    /* C1: the stored message is the one that the slot's head describes. */
+    /* C1 in docs/durability.md: the stored message is the one that the slot's head describes. */
     assert(head.seq == client->slot->pending.seq);
     fed_status status = fedclient_record_own(&job->residual);
     if (status == FED_OK) {
-        /* C1: the subtraction changes a copy, not the stored residual. */
+        /* C1 in docs/durability.md: the subtraction changes a copy, not the stored residual. */
         assert(!job->residual.lent);
         status = subtract(&pending, &job->arch.layout,
                           fedclient_record_values(&job->residual, &count), err);
@@ -100,7 +99,8 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
     char key[FEDCLIENT_KEY];
-    /* C3: the message's fate was unknown until now, so it has not been subtracted yet. */
+    /* C3 in docs/durability.md: the message's fate was unknown until now, so it has not been
+     * subtracted yet. */
     assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
         job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
@@ -148,7 +148,8 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
         fedclient_record_free(&job->residual);
         return FED_OK;
     }
-    /* C1: a message is subtracted only from the residual that it was made from, so never twice. */
+    /* C1 in docs/durability.md: a message is subtracted only from the residual that it was made
+     * from, so never twice. */
     assert(slot->pending.seq == head->seq);
     return subtract_counted(client, job, err);
 }
@@ -194,10 +195,12 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
     const float *model = is_change ? NULL : all;
     const float *owed =
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
-    /* D4: the old residual has as many values as the model, so nothing owed is left out. */
+    /* D4 in docs/durability.md: the old residual has as many values as the model, so nothing owed
+     * is left out. */
     assert(n == job->arch.layout.size);
     float *values = fedclient_record_values(trained, &n);
-    /* D4: the trained model has as many values, so nothing trained is left out. */
+    /* D4 in docs/durability.md: the trained model has as many values, so nothing trained is left
+     * out. */
     assert(n == job->arch.layout.size && o <= n);
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     job->within &=
@@ -225,7 +228,8 @@ static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
 static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
     fedclient_slot *slot = client->slot;
-    /* C1: the number of a training is larger than that of any earlier one in any slot. */
+    /* C1 in docs/durability.md: the number of a training is larger than that of any earlier one in
+     * any slot. */
     assert(round->number > fedclient_slots_last(client));
     slot->residual = (fedclient_residual_head){.seq = round->number,
                                                .task = job->assignment.task.id,
@@ -234,23 +238,27 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
                                                .samples = round->samples,
                                                .loss = round->loss};
     client->own_seq = slot->residual.seq;
-    /* C1: the new residual has a new number, so an older message is not subtracted from it. */
+    /* C1 in docs/durability.md: the new residual has a new number, so an older message is not
+     * subtracted from it. */
     assert(!counted(slot));
     return fedclient_residual_store(client->options.platform, slot->number, &slot->residual,
                                     &job->residual, err);
 }
 
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) {
-    /* D2: the last upload's fate is known. Otherwise the next upload could repeat its gradient. */
+    /* D2 in docs/durability.md: the last upload's fate is known. Otherwise the next upload could
+     * repeat its gradient. */
     assert(fedclient_slots_sending(client) == NULL);
-    /* C5, D5: training starts from the model that the coordinator announced, to the bit. */
+    /* C5, D5 in docs/durability.md: training starts from the model that the coordinator announced,
+     * to the bit. */
     assert(client->slot->model.task == job->assignment.task.id &&
            client->slot->model.digest == job->assignment.digest);
     fedclient_record trained; /* the callback's values, later the new residual */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
     const uint64_t last = fedclient_slots_last(client);
-    /* D4: numbers never wrap around. With a reused number a message could be subtracted twice. */
+    /* D4 in docs/durability.md: numbers never wrap around. With a reused number a message could be
+     * subtracted twice. */
     assert(last < UINT64_MAX);
     fedclient_round round = {.number = last + 1,
                              .owes = owes(client->slot, job),

@@ -1,5 +1,4 @@
-/* Upload: compress the residual, keep the message until its fate is known, send it. Rules such as
- * C1 are in docs/durability.md. */
+/* Upload: compress the residual, keep the message until its fate is known, send it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -24,7 +23,7 @@ static bool clip(float *values, size_t n) {
  * is NULL. The envelope is appended to out. */
 static fed_status compress(const fedclient *client, const fedclient_job *job, float *residual,
                            const float *values, fed_writer *out) {
-    /* C4: the codec changes a residual, or reads values; never both. */
+    /* C4 in docs/durability.md: the codec changes a residual, or reads values; never both. */
     assert((residual == NULL) != (values == NULL));
     const fed_layout *layout = &job->arch.layout;
     uint32_t small = job->assignment.task.small_tensor;
@@ -45,12 +44,12 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     size_t n = 0;
     const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
     FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
-    /* C1: the codec changes a copy, not the stored residual. */
+    /* C1 in docs/durability.md: the codec changes a copy, not the stored residual. */
     assert(!changes || !job->residual.lent);
     float *values = fedclient_record_values(&job->residual, &n);
     *clipped = !job->within && clip(values, n);
     const fedclient_residual_head *trained = &client->slot->residual;
-    /* D2: the message names the lease that the device trained for. */
+    /* D2 in docs/durability.md: the message names the lease that the device trained for. */
     assert(trained->task == job->assignment.task.id && trained->lease == job->assignment.lease);
     const fed_update update = {.task = trained->task,
                                .round = trained->round,
@@ -80,9 +79,9 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     fedclient_slot *slot = client->slot;
-    /* C2: no other message is on its way. */
+    /* C2 in docs/durability.md: no other message is on its way. */
     assert(fedclient_slots_sending(client) == NULL);
-    /* C1: no message has been made of this training yet. */
+    /* C1 in docs/durability.md: no message has been made of this training yet. */
     assert(slot->pending.seq < slot->residual.seq);
     if (job->residual.bytes == NULL) { /* an earlier, interrupted step did the training */
         FED_TRY(
@@ -139,7 +138,7 @@ static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece)
 static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
                              size_t len, uint64_t *there, fedclient_answer *answer,
                              fed_error *err) {
-    /* C7: the piece lies within the message. */
+    /* C7 in docs/durability.md: the piece lies within the message. */
     assert(piece->offset < piece->total && len <= piece->total - piece->offset);
     uint8_t head[64];
     fed_writer w;
@@ -190,7 +189,8 @@ static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedcl
         piece.offset = there;
         len = total - (size_t)there;
         len = len < most ? len : most;
-        /* C7, D6: the loop ends, because each piece has bytes that the coordinator lacks. */
+        /* C7, D6 in docs/durability.md: the loop ends, because each piece has bytes that the
+         * coordinator lacks. */
         assert(len > 0);
     }
 }
@@ -208,7 +208,7 @@ static bool needs_pieces(const fedclient *client, size_t total) {
 static fed_status post(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                        fed_error *err) {
     size_t total = 0;
-    /* C2: a message is sent only while its fate is unknown. */
+    /* C2 in docs/durability.md: a message is sent only while its fate is unknown. */
     assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     (void)fedclient_record_payload(&job->pending, &total);
     if (needs_pieces(client, total)) {
@@ -224,7 +224,7 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
 /** Store the fate. A message that was refused, or that leaves no residual, is dropped. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
-    /* C2: the coordinator's answer decides a message's fate, once. */
+    /* C2 in docs/durability.md: the coordinator's answer decides a message's fate, once. */
     assert(fate != FEDCLIENT_FATE_UNKNOWN);
     assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, job)) {

@@ -136,7 +136,7 @@ typedef struct fedclient_options {
     /** The coordinator's address: "https://host:8443". Or several addresses of the same
      * coordinator, separated by commas, all with the same port for devices. Each device begins at
      * one of them. If nobody answers, or the answer is 5xx, the next try is at the next address. In
-     * a step a silent one gets five seconds, and longer once all were silent. */
+     * a step a silent address gets five seconds, and longer once all addresses were silent. */
     const char *server;
     fedclient_platform *platform;
     fedclient_transport *transport;
