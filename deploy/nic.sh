@@ -41,7 +41,7 @@ stop_nic() {
     pid=$(cat "$folder/h$1.pid" 2>/dev/null) || return 0
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = fednic ] || return 0
     kill ${2:+"$2"} "$pid"
-    # It holds nic0 until the kernel has closed its files: until then no other fednic can start. A zombie has none.
+    # The process holds nic0 until the kernel has closed its files: until then no other fednic can start. A zombie holds no files.
     for _ in $(seq 200); do
         grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$pid/status" 2>/dev/null || return 0
         sleep 0.02

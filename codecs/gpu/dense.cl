@@ -57,7 +57,8 @@ KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL
     }
 }
 
-/* For int8 *seen must be 0 at the launch; it becomes 1 if a quad has QUAD_FULL. */
+/* Check a message. int8 demands a level of 127 or -127: *seen, 0 at the launch, becomes 1 if a quad
+ * has one (QUAD_FULL). */
 KERNEL dense_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *seen, GLOBAL head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE, len = h->len;
     if (len > cap || head_bad(src, len, n)) {

@@ -38,7 +38,7 @@ static reach find_reach(const char *host, int flags, char text[64]) {
     reach result = UNKNOWN;
     text[0] = '\0';
     if (getaddrinfo(host, NULL, &hints, &found) != 0) {
-        return UNKNOWN; /* who opens the address says what is wrong with it */
+        return UNKNOWN; /* opening the address will report what is wrong with it */
     }
     if (found->ai_family == AF_INET) {
         struct sockaddr_in at;

@@ -281,7 +281,8 @@ static double least(double before, double now) {
     return before > 0 && before < now ? before : now;
 }
 
-/* Measure one exchange of two workers. counts: residuals have reached their usual size. */
+/* Measure one exchange of two workers. counts: message sizes count, because residuals have reached
+ * their usual size. */
 static fed_status measure_round(const predict_options *o, measurement *m, uint32_t round,
                                 bool counts, fed_error *err) {
     const size_t n = m->arch.trained;

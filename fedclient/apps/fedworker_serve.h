@@ -16,7 +16,7 @@
 #include "feddc/worker.h"
 
 /*
- * A round of such a device: the library hands in a model, and the worker group trains it for the
+ * In a round, the client library hands in a model, and the worker group trains the model for the
  * task's local steps. The trained model, which is the same on all workers, is the result. A worker
  * group is started for one round, so a worker that has failed is there again in the next round.
  *

@@ -25,9 +25,9 @@ enum {
     TURN_MS = 100,
     GRACE_MS = 5000,
     EXIT_STOPPED = 130,
-    FIRST_MS = 2000,  /* a listener that has waited for so long says for whom, */
-    REPEAT_MS = 5000, /* and again after each such time */
-    NAMED = 8         /* most workers that it names */
+    FIRST_MS = 2000,  /* after this time, a listener says which workers it waits for */
+    REPEAT_MS = 5000, /* time until the listener says it again */
+    NAMED = 8         /* most workers that the listener names */
 };
 
 typedef struct launcher {

@@ -14,7 +14,7 @@ enum {
     GROWTH = 64,
     COUNT_EVERY = 16, /* with a NIC, values that became 0 are counted in one bucket of 16 */
     UNDER_WAY = 8,    /* a bucket waits while this many earlier buckets are under way */
-    UNDER_WAY_VALUES = 1 << 16, /* and if these together have at least this many values */
+    UNDER_WAY_VALUES = 1 << 16, /* and only if those have at least this many values */
 };
 static const size_t NONE = (size_t)-1;
 

@@ -43,13 +43,13 @@ typedef struct feddc_membership_member {
     char host[FEDDC_HOST], address[FEDDC_ADDRESS], computes_on[FEDDC_COMPUTES];
     uint32_t pid, requested, worker, rank;
     feddc_heartbeat heartbeat;
-    /* times from which its silence and its main thread's standstill are counted */
+    /* times from which the member's silence and its main thread's standstill are counted */
     int64_t heard_ms, moved_ms;
     /* values of feddc_membership.events: at the last heartbeat or meet, and at the end of the
      * connection (0: it is open) */
     uint64_t heard, gone;
     int64_t gone_ms;
-    bool acks; /* its host acknowledges what is sent to it */
+    bool acks; /* the member's host acknowledges what is sent to it */
     bool meets;
     uint32_t completed;
     feddc_membership_digest digest[FEDDC_DIGESTS];
@@ -82,8 +82,8 @@ typedef struct feddc_membership {
     char why[400];
     char settings[FEDDC_SETTINGS]; /* what all members must have */
     bool expects;                  /* `settings` were given by feddc_membership_expect */
-    uint32_t refusals;             /* members refused because of their settings; */
-    char refused[400];             /* a sentence about the last of them */
+    uint32_t refusals;             /* number of members refused because of their settings */
+    char refused[400];             /* a sentence about the last refused member */
 } feddc_membership;
 
 static inline bool feddc_membership_lives(const feddc_membership_member *m) {

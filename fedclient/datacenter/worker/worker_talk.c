@@ -8,7 +8,7 @@
 #include "fedclient/datacenter/worker/worker_impl.h"
 
 static void add_counts(feddc_exchange_counts *sum, const feddc_exchange_counts *c, int sign) {
-    /* times UINT64_MAX is a subtraction, modulo 2^64 */
+    /* multiplying by UINT64_MAX is subtracting, modulo 2^64 */
     const uint64_t one = sign > 0 ? 1 : UINT64_MAX;
     sum->sent_bytes += one * c->sent_bytes;
     sum->received_bytes += one * c->received_bytes;

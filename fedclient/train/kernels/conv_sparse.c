@@ -8,8 +8,8 @@
 #define MAX_TERMS (FED_SMALL ? 3 : 13)
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
 
-/* A sparse matrix. Entry j of row i has k = i * row + j * step: its value is value[k], and its
- * place offset[k], or with a lookup table lookup[offset[k]]. */
+/* A sparse matrix. Entry j of row i has k = i * row + j * step. Its value, value[k], is a factor of
+ * the vectors at offset[k], or with a lookup table at lookup[offset[k]]. */
 typedef struct entries {
     const float *value;
     const uint32_t *offset, *lookup; /* lookup may be NULL */

@@ -1,8 +1,8 @@
 /* Kernels that convert float32 to bfloat16 and back. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* y = x rounded to nearest even. Magnitudes above the largest finite bfloat16, and NaN, become
- * it. */
+/* y = x rounded to nearest even. NaN, and magnitudes above the largest finite bfloat16, become that
+ * largest one. */
 KERNEL nccl_narrow(GLOBAL const float *x, u32 n, GLOBAL u16 *y) {
     for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {
         const u32 bits = BITS_OF(x[i]), all = bits & 0x7fffffffU;

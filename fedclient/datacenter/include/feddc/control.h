@@ -163,8 +163,8 @@ typedef struct feddc_member_look {
     feddc_phase phase;
     uint32_t bucket, waits_for; /* as in feddc_exchange_state; waits_for is a worker's number */
     float compute_s, step_s;    /* mean of the last steps; 0: not known yet */
-    uint32_t silent_ms;         /* time since its last heartbeat */
-    bool meets;                 /* it waits for the next generation to begin */
+    uint32_t silent_ms;         /* time since the member's last heartbeat */
+    bool meets;                 /* the member waits for the next generation to begin */
 } feddc_member_look;
 
 /** Fill in one member's state. false: there is no such worker. Callable from any thread. */
