@@ -10,7 +10,7 @@
 #   deploy/nic.sh bytes                  bytes that each host's line carried: sent, received
 #   deploy/nic.sh down                   remove it all
 #
-# NIC_LAB (nic) names a lab, so that several can stand at once: at most eight letters and digits. NIC_BOUND (2^-10) and
+# NIC_LAB (nic) names a lab, so that several can exist at once: at most eight letters and digits. NIC_BOUND (2^-10) and
 # NIC_OPTIONS are options for fednic. FED_BIN is the folder of the programs. Hosts 1 to N/2 are at the first switch, the others at
 # the second, and a trunk joins the two. `tc tbf` limits each line at both ends. It needs root, ip and tc.
 # SPDX-License-Identifier: Apache-2.0

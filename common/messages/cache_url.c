@@ -12,7 +12,7 @@ fed_status fed_cache_url_check(const char *url, fed_error *err) {
     const char *host = strncmp(url, "https://", 8) == 0  ? url + 8
                        : strncmp(url, "http://", 7) == 0 ? url + 7
                                                          : "/";
-    const bool named = strchr("/:", *host) == NULL; /* its NUL is found, too */
+    const bool named = strchr("/:", *host) == NULL; /* strchr finds the NUL of "/:", too */
     const bool user = memchr(host, '@', strcspn(host, "/")) != NULL;
     const bool right = named && !user && url[len - 1] == '/' && strspn(url, allowed) == len;
     return len == 0 || right

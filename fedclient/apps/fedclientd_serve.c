@@ -121,7 +121,7 @@ static fed_status keep_token(const fedclientd_settings *s, fedclient *client, fe
             fed_logf(
                 &s->log, FED_LOG_INFO,
                 "this device is enrolled already, and goes on without a token (%.300s): if the "
-                "coordinator refuses it, start it with a new one",
+                "coordinator refuses this device, start it with a new token",
                 why.text);
             return FED_OK;
         }
@@ -131,7 +131,8 @@ static fed_status keep_token(const fedclientd_settings *s, fedclient *client, fe
         return FED_OK;
     }
     fed_logf(&s->log, FED_LOG_INFO,
-             "this device is enrolled already: the token is used if the coordinator refuses it");
+             "this device is enrolled already: it keeps the token, in case the coordinator refuses "
+             "this device");
     return fedclient_token_give(client, given, err);
 }
 

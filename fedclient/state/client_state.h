@@ -64,7 +64,7 @@ struct fedclient {
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
     uint8_t protocol;          /* version to speak: lowered if the coordinator refuses it */
     uint32_t failures;         /* failures in a row that may pass */
-    uint32_t silences;         /* those of them in which no byte moved */
+    uint32_t silences;         /* failures among them in which no byte moved */
     bool heals;                /* this step's failure may pass */
     uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
     uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */

@@ -123,8 +123,8 @@ static fed_status record_check(const fedclient_platform *platform, const fedclie
     fed_reader_init(&r, record->bytes + AT_GUARD, sizeof(uint64_t));
     if (fed_read_u64(&r) != guard_of(record)) {
         return fed_fail(err, FED_EFORMAT,
-                        "the stored value \"%s\" is damaged (its guard does not "
-                        "fit): restore it, or remove it to go on without what it held",
+                        "the stored value \"%s\" is damaged (its checksum is wrong): "
+                        "restore it, or remove it to go on without what it held",
                         key);
     }
     return FED_OK;

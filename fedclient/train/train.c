@@ -45,7 +45,7 @@ static fed_status explain(const fedtrain_job *job, fed_status status, size_t ste
     if (FED_SMALL || status == FED_ENONFINITE) {
         return fed_fail(err, status,
                         "client %" PRIu32 ", round %" PRIu32 ", step %zu of %zu: %s; with learning "
-                        "rate %g training may diverge: lower it",
+                        "rate %g training may diverge: lower the rate",
                         job->client, job->round, step + 1, job->steps, why->text,
                         job->optimizer.learning_rate);
     }

@@ -287,7 +287,7 @@ static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     if (read != FED_OK) {
         fed_logf(&u->device_log, FED_LOG_WARN,
                  "this edge aggregator is enrolled already, and goes on without a token (%.300s): "
-                 "if upstream refuses it, start it with a new one",
+                 "if upstream refuses this aggregator, start it with a new token",
                  why.text);
         return FED_OK;
     }

@@ -184,7 +184,6 @@ static fed_status task_phases(world *w, size_t n, fed_error *err) {
     return read_task(w, "phases", err);
 }
 
-/* Open the table in w->text. */
 static fed_status open_table(world *w, fed_error *err) {
     fedtrain_dataset set;
     fed_test_put(w->folder, "train.csv", w->text, strlen(w->text));

@@ -108,7 +108,7 @@ static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
 }
 
 /* Wait until the rounds have gone on without coordinator k, which is stopped. nginx does not move
- * the devices of such a coordinator, so behind it the coordinator stands for a while only. */
+ * the devices of such a coordinator, so behind nginx the coordinator stops for a while only. */
 static void wait_without(kill_world *w, unsigned k) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
     const unsigned until = w->run.board->round + HANG_ROUNDS;

@@ -157,7 +157,7 @@ static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad
     if (status == FED_ENONFINITE) {
         return fed_fail(err, status,
                         "step %" PRIu32
-                        ": %s; with learning rate %g training may diverge: lower it",
+                        ": %s; with learning rate %g training may diverge: lower the rate",
                         w->step, why.text, w->o.job.optimizer.learning_rate);
     }
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);

@@ -187,8 +187,8 @@ static fed_status scan_first_line(table *t, const char *label, first_line *found
     return FED_OK;
 }
 
-/* Refuse a single column. If no field is a name, also refuse a missing value, and fields that count
- * the columns: such a line may be a header as well as a sample. */
+/* Refuse a single column. If no field is a name, also refuse a missing value, and fields that are
+ * the columns' numbers: such a line may be a header as well as a sample. */
 static fed_status check_first_line(table *t, const first_line *found) {
     if (t->columns < 2) {
         return fail_field(t, "one column only: a sample needs a label and a feature at least, with "
@@ -204,10 +204,11 @@ static fed_status check_first_line(table *t, const first_line *found) {
                         t->file->path, t->line, found->missing);
     }
     if (found->counts && t->columns > 3) {
-        return fed_fail(t->err, FED_EFORMAT,
-                        "%s: line %zu counts the columns and can't be told from a sample: name a "
-                        "column there, or, if it is a sample, write a header before it",
-                        t->file->path, t->line);
+        return fed_fail(
+            t->err, FED_EFORMAT,
+            "%s: line %zu numbers the columns, so it may be a header or a sample: name a "
+            "column there, or, if the line is a sample, write a header before it",
+            t->file->path, t->line);
     }
     return FED_OK;
 }

@@ -213,8 +213,8 @@ static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead
     strcpy(lead->address, address);
 }
 
-/* Does this handle still lead? A write may have failed before the pulse noticed the end of the
- * lead. */
+/* Does this handle still lead? A write may have failed before the thread that renews the lead
+ * noticed the lead's end. */
 static fed_status go_on(const fedserver_pg *db, const char *address, fedserver_lead *lead,
                         fed_error *err) {
     const fedserver_pg_pulse *p = db->pulse;

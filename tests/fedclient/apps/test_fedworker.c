@@ -595,7 +595,7 @@ FED_TEST(a_mistake_is_told_in_a_sentence) {
         {"--sync bitsgd --nic ethernet", "\"ethernet\""},
         {"--optimizer sgd+clip:norm=1", "clip"},
         {"--lr fast", "--lr"},
-        {"--optimizer sgd:lr=1e9 --steps 20", "lower it"},
+        {"--optimizer sgd:lr=1e9 --steps 20", "lower the rate"},
         {"--resume", "--checkpoint"},
         {"--link tcp --listen 127.0.0.1:0", "--secret-file"},
         {"--link tcp --join 127.0.0.1:1 --secret-file nowhere", "nowhere"},

@@ -127,8 +127,8 @@ FED_TEST(test_a_first_line_that_may_be_a_header_or_a_sample_is_refused) {
         snprintf(text, sizeof text, "1,%s,3\n4,5,6\n", missing[i]);
         assert_refused(text, "last", "line 1, column 2: a value is missing: write a number");
     }
-    assert_refused("0,1,2,3\n4,5,6,7\n", "last", "line 1 counts the columns");
-    assert_refused("1,2,3,4\n4,5,6,7\n", "last", "line 1 counts the columns");
+    assert_refused("0,1,2,3\n4,5,6,7\n", "last", "line 1 numbers the columns");
+    assert_refused("1,2,3,4\n4,5,6,7\n", "last", "line 1 numbers the columns");
     check_two(",x,kind\n0.5,-2,3\n1e-3,40,7\n", "last"); /* a column without a name */
     check_two("0,1,kind\n0.5,-2,3\n1e-3,40,7\n", "last");
 }
