@@ -178,7 +178,7 @@ static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
 typedef struct target {
     void (*take)(const struct target *to, const fedcodec_frame *frame, void *values);
     void *all;      /* values of the whole layout */
-    size_t width;   /* bytes of a value in all */
+    size_t width;   /* bytes of one of these values */
     float w;        /* weight for axpy */
     int64_t weight; /* weight for fold */
 } target;

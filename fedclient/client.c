@@ -128,7 +128,8 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
             at = STATE_SEND;
             break;
         case STATE_SEND:
-            FED_TRY(fedclient_send(client, job, err)); /* stores "pending" with its fate */
+            /* stores the record "pending" with the message's fate */
+            FED_TRY(fedclient_send(client, job, err));
             at = STATE_OVER;
             break;
         case STATE_EVALUATE:

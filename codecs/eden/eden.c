@@ -65,7 +65,7 @@ static const float magnitudes[BITS_MAX][MAGNITUDES] = {
 
 typedef struct parts {
     unsigned bits, shift;
-    size_t n, buckets, codes, len; /* codes: their offset; len: of the message */
+    size_t n, buckets, codes, len; /* codes: offset of the codes; len: length of the message */
 } parts;
 
 static size_t padded(size_t count) {

@@ -4,7 +4,7 @@
 
 #define FED_EFORMAT 2U
 #define FED_ENONFINITE 12U
-#define FED_EVERSION 14U /* only the processor decodes such a message */
+#define FED_EVERSION 14U /* a message that only the processor can decode */
 
 /* A message names the form of its values by a number: 97 is bfloat16, 98 is int8. */
 #define IS_NARROW(name) ((name) == 97U || (name) == 98U)

@@ -259,7 +259,7 @@ typedef struct pass {
     const fedcodec_job *job;
     const scratch *s;
     thresholds t;
-    size_t parts, piece; /* entries of a piece, of which BATCH are past its room */
+    size_t parts, piece; /* number of parts; entries of a piece, of which BATCH are past its room */
     size_t found[FEDCODEC_PARTS_MAX];
 } pass;
 

@@ -482,7 +482,7 @@ fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_
 
 static fed_status hash_key(mbedtls_pk_context *key, uint8_t digest[FED_SHA256_SIZE],
                            fed_error *err) {
-    unsigned char der[1024]; /* mbedTLS writes from its end backwards */
+    unsigned char der[1024]; /* mbedTLS writes from the end of der backwards */
     int len = mbedtls_pk_write_pubkey_der(key, der, sizeof der);
     if (len < 0) {
         return fail_code(err, FED_EFORMAT, "can't write the public key", len);

@@ -105,7 +105,7 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
 }
 
 /** Choose where the run keeps its files. In one process the coordinator gets a temporary directory,
- * and the state for --resume lies in the run's. A run over HTTPS can't be resumed. */
+ * and the state for --resume lies in the run's directory. A run over HTTPS can't be resumed. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
                       char coordinator[SIM_PATH], char model[SIM_PATH]) {
     o->model = sim_path(model, directory, "model.safetensors");

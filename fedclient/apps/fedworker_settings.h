@@ -18,7 +18,7 @@ typedef struct fedworker_setting {
 typedef struct fedworker_settings {
     fedworker_setting row[FEDWORKER_SETTINGS];
     size_t count;
-    fed_arch arch; /* of --model, for its text */
+    fed_arch arch; /* the model of --model: the settings have its text */
     char number[FEDWORKER_SETTINGS][32];
     char text[FEDDC_SETTINGS]; /* for the failure detector; "": the worker group needs none */
 } fedworker_settings;

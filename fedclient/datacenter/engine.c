@@ -13,8 +13,9 @@ enum {
     POLL_NS = 20000,   /* pause between polls of the collective while the link has no event */
     GROWTH = 64,
     COUNT_EVERY = 16, /* with a NIC, values that became 0 are counted in one bucket of 16 */
-    UNDER_WAY = 8,    /* a bucket waits while this many earlier buckets are under way */
-    UNDER_WAY_VALUES = 1 << 16, /* and only if those have at least this many values */
+    /* A bucket waits while UNDER_WAY earlier buckets with UNDER_WAY_VALUES values are under way. */
+    UNDER_WAY = 8,
+    UNDER_WAY_VALUES = 1 << 16,
 };
 static const size_t NONE = (size_t)-1;
 

@@ -30,7 +30,7 @@ typedef struct fedclient_slot {
     fedclient_residual_head residual;
     fedclient_pending_head pending;
     uint64_t faulty; /* task of the last fault that may pass; 0: none; not stored */
-    unsigned faults; /* number of those faults in a row; not stored */
+    unsigned faults; /* faults in a row of the task `faulty`; not stored */
 } fedclient_slot;
 
 struct fedclient {
@@ -64,7 +64,7 @@ struct fedclient {
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
     uint8_t protocol;          /* version to speak: lowered if the coordinator refuses it */
     uint32_t failures;         /* failures in a row that may pass */
-    uint32_t silences;         /* failures among them in which no byte moved */
+    uint32_t silences;         /* failures among `failures` in which no byte moved */
     bool heals;                /* this step's failure may pass */
     uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
     uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */

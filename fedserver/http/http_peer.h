@@ -45,7 +45,7 @@ struct http_peer {
     bool over_budget; /* the handshake was refused, because there were too many */
     int64_t since_ms;
     http_tls_identity identity;
-    http_limits_peer *account; /* limits of its address or device; NULL: not known yet */
+    http_limits_peer *account; /* limits of the peer's address or device; NULL: not known yet */
 };
 
 /** Set the limits that docs/protocol.md#limits describes; a number 0 means the default. */

@@ -33,7 +33,7 @@ typedef struct checking {
     bool closing;
 
     size_t running;
-    size_t updates, all_updates; /* stored updates: of this task; of all with open rounds */
+    size_t updates, all_updates; /* stored updates: of this task; of all tasks with open rounds */
     size_t running_updates;
     /* when the running task that started last did so; until when another task may have run */
     int64_t running_started_ms, others_until_ms;

@@ -17,7 +17,7 @@ fed_status fedserver_declines_end(fedserver_rounds *rounds, const fedserver_devi
                                   int64_t now_ms, fed_error *err) {
     for (size_t k = 0; k < rounds->task_count; k++) {
         fedserver_training *t = rounds->tasks[k];
-        /* rounds/too_old.h ends those that the coordinator made for old software */
+        /* rounds/too_old.h ends the declines that the coordinator made for old software */
         const bool too_old = fedserver_marks_get(&t->too_old, device->id, 0) != 0;
         const bool stays = too_old || fedserver_classes_differ(t, device);
         FED_TRY(!stays && fedserver_declined(t, device, now_ms)

@@ -36,7 +36,7 @@ void fedserver_closing_drop(fedserver_closing *closing);
 /** The class names of the devices that train a task: rounds/classes.h. */
 typedef struct fedserver_classes {
     uint64_t digest; /* 0: no device has named its classes */
-    int64_t device;  /* a device that has trained with them, for people */
+    int64_t device;  /* a device that has trained with these classes, to be named in the log */
     /* devices whose rows in the table of declines hold the digest; 0: none. Two, because a decline
      * of the device itself takes its row */
     int64_t rows[2];

@@ -119,7 +119,7 @@ typedef struct fed_shape {
 
 enum {
     FED_ARCH_LAYERS = 1024,
-    FED_ARCH_TEXT = 4096, /* with its NUL */
+    FED_ARCH_TEXT = 4096, /* bytes of a description, with its NUL */
     FED_LAYER_INPUTS = 4
 };
 

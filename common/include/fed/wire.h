@@ -134,7 +134,7 @@ typedef struct fed_assignment {
     uint32_t retry_ms;
     /* Fields with TRAIN, EVALUATE and DONE: */
     uint32_t round;       /* TRAIN: the round; else 0 */
-    uint32_t version;     /* of the model to work on: rounds committed into it */
+    uint32_t version;     /* version of the model to work on: rounds committed into it */
     uint64_t digest;      /* fed_digest of that model's values */
     uint64_t lease;       /* TRAIN: identifies this device's slot in the round; else 0 */
     uint32_t deadline_ms; /* TRAIN: milliseconds from now; a later update is refused */

@@ -20,7 +20,7 @@
 /** One round. A stopped run saves the struct byte for byte, so it has only numbers, and no
  * padding. */
 typedef struct sim_round {
-    double virtual_s; /* when it was committed, since the first check-in; over HTTPS in real time */
+    double virtual_s; /* the commit's time since the first check-in; over HTTPS real time */
     double wall_s;    /* real time from the first check-in to the commit */
     uint32_t round;   /* from 1; also the version of the model that the round made */
     uint32_t counted;
@@ -60,7 +60,7 @@ typedef struct sim_log {
     uint32_t kills;
     bool finished; /* false: stopped before the task's last round; --resume goes on */
     double wall_s, train_cpu_s, evaluate_cpu_s,
-        total_cpu_s; /* in a resumed run, with those of its earlier processes */
+        total_cpu_s; /* of a resumed run: with the CPU time of its earlier processes */
 } sim_log;
 
 size_t sim_log_row(size_t clients);

@@ -15,7 +15,8 @@ enum { SIM_GRID_LIMIT = 4096 };
 
 typedef struct sim_cell {
     sim_scenario scenario; /* without alternatives */
-    char name[256]; /* its directory, such as "codec_up=sbc:p=0.1,seed=1"; "": the only cell */
+    /* the run's directory, such as "codec_up=sbc:p=0.1,seed=1"; "": the only cell */
+    char name[256];
 } sim_cell;
 
 typedef struct sim_grid {

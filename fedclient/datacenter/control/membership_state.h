@@ -12,11 +12,13 @@ enum {
     FEDDC_STUCK_STEPS = 20, /* the same limit in mean steps; the larger of the two counts */
     FEDDC_FIRST_MS = 60000, /* the same limit while a member starts or no mean step is known */
     FEDDC_COME_MS = 300000, /* a member that takes longer to ask for the next generation is stuck */
-    FEDDC_ASK_MS = 100, /* after a lost connection, a verdict waits this long at most for others */
+    /* after a lost connection, a verdict waits this long at most for other members' answers */
+    FEDDC_ASK_MS = 100,
     FEDDC_STALL_MS = 500, /* a longer pause of a thread's own loop: its process was stopped */
-    FEDDC_BACK_MS = 700,  /* after such a pause, silent members get this time for a heartbeat */
-    FEDDC_FRUITLESS = 5,  /* allowed generations in a row without a lost member or a step */
-    FEDDC_DIGESTS = 8,    /* digests that are remembered of each member */
+    /* after a pause of FEDDC_STALL_MS, silent members get this time for a heartbeat */
+    FEDDC_BACK_MS = 700,
+    FEDDC_FRUITLESS = 5, /* allowed generations in a row without a lost member or a step */
+    FEDDC_DIGESTS = 8,   /* digests that are remembered of each member */
     FEDDC_HOST = 64,
     FEDDC_COMPUTES = 80,
     FEDDC_ADDRESS = 128

@@ -105,8 +105,8 @@ typedef struct fedclient_transport {
 } fedclient_transport;
 
 typedef struct fedclient_transport_options {
-    const char *ca_pem;   /* PEM text, copied: only these CA certificates are trusted, and those of
-                             identify */
+    const char *ca_pem;   /* PEM text, copied: only these CA certificates are trusted, and those
+                             given to identify */
     uint32_t patience_ms; /* give up after this time without a byte; 0: 30 s */
     /** Called about once a second during a request; true ends the request. NULL: never ends it. */
     bool (*stopped)(void *user);

@@ -153,8 +153,8 @@ typedef struct fedserver_needs {
     uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
     uint32_t devices;         /* the fewest devices with which a round can end */
-    uint32_t
-        able; /* enrolled devices that may train for it, when it was queued; at most `devices` */
+    /* enrolled devices that may train for the task, when it was queued; at most `devices` */
+    uint32_t able;
 } fedserver_needs;
 
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
@@ -209,9 +209,10 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
 /** A custom metric (fed/own_metrics.h), summed up over all devices that reported it. */
 typedef struct fedserver_own_metric {
     char name[FED_OWN_NAME];
-    uint64_t reports, samples; /* updates or evaluators that report it; the sum of their samples */
-    double mean;               /* weighted by samples */
-    double least, most;        /* smallest and largest reported value */
+    /* updates or evaluators that report the metric; sum of their samples */
+    uint64_t reports, samples;
+    double mean;        /* weighted by samples */
+    double least, most; /* smallest and largest reported value */
 } fedserver_own_metric;
 
 enum { FEDSERVER_OWN_NAMES = 64 }; /* the most names in a list */

@@ -21,7 +21,7 @@ typedef struct around {
     size_t count[CALLS], fails[CALLS];
     bool begun;
     size_t size, trained, moments;
-    float *params, *state;           /* the copies that it works on */
+    float *params, *state;           /* the copies, between begin and end */
     float *host_params, *host_state; /* the caller's arrays */
 } around;
 

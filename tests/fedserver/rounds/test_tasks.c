@@ -155,7 +155,7 @@ static void its_rounds_stay_in_the_history(void **state) {
     report(c, &a, 1);
     assert_rounds(c, 1, 1);
     must_do(c, 1, FEDSERVER_CANCEL);
-    for (int turn = 0; turn < 100; turn++) { /* its open round is deleted */
+    for (int turn = 0; turn < 100; turn++) { /* meanwhile the task's open round is deleted */
         coordinator_commit(c);
         coordinator_wait(c, 1);
     }

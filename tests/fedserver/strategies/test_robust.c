@@ -56,7 +56,7 @@ static void check_trimmed(size_t count, size_t cut) {
         for (size_t k = cut; k < count - cut; k++) {
             sum += value[k];
         }
-        /* These sums are exact in both computations. */
+        /* The sums are exact, here and in fedserver_trimmed_mean. */
         assert_true(f.u[i] == (float)(sum / (double)(count - 2 * cut)));
     }
 }

@@ -124,7 +124,7 @@ fed_status feddc_trace_merge(const char *path, uint32_t ranks, fed_error *err) F
  * byte order can exchange the struct. */
 typedef struct feddc_times {
     uint64_t steps;
-    double step;    /* wall-clock time of these steps */
+    double step;    /* wall-clock time of all steps */
     double compute; /* forward and backward passes, without the waits inside them */
     double encode, decode, sum;
     double exchange;         /* time from the first part put in to the last sum */

@@ -65,7 +65,7 @@ typedef struct feddc_worker_options {
     /* NULL, or called before each step: false ends the run before this step, which is no error. All
      * ranks must end before the same step. */
     bool (*may_begin)(void *user, uint32_t step);
-    void *user; /* of may_begin */
+    void *user; /* first argument of may_begin */
 } feddc_worker_options;
 
 /**

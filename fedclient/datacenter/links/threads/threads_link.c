@@ -30,7 +30,8 @@ typedef struct inbox {
     uint64_t put, taken;
     uint32_t farewells; /* ranks that have left and whose GONE event is still to come */
     uint64_t due; /* GONE events wait until `taken` has reached this number: messages come first */
-    uint8_t *farewell; /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
+    /* [size], for each rank: 0 has not left, or its GONE came; 1 left at once; 2 left orderly */
+    uint8_t *farewell;
 } inbox;
 
 struct feddc_hub {

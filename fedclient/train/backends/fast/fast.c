@@ -149,7 +149,8 @@ static fed_status fast_loss(void *self, const float *score, const fedtrain_label
 static void begin_backward(fast_net *f, const float *score_grad, size_t batch) {
     fast_value *out = &f->values[f->arch->layer_count];
     if (f->borrows_scores) {
-        out->grad = (float *)score_grad; /* the last node is_exact: it only reads the gradient */
+        /* the last node's op is_exact: its backward only reads the gradient */
+        out->grad = (float *)score_grad;
     } else {
         memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
     }

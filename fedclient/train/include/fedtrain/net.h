@@ -41,7 +41,7 @@ const char *fedtrain_net_backend(const fedtrain_net *net);
 typedef struct fedtrain_memory {
     size_t batch;       /* samples, labels and scores */
     size_t activations; /* the layers' outputs, kept for their gradients */
-    size_t gradients;   /* gradients of these outputs, in the backward pass */
+    size_t gradients;   /* gradients of the layers' outputs, in the backward pass */
     size_t parameters;  /* the parameters' gradient */
     size_t workspace;   /* packed weights, indices, and the rest */
     size_t total;

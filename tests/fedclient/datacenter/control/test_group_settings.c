@@ -7,7 +7,7 @@
 
 static const struct comparison {
     const char *member, *group;
-    const char *says; /* NULL: they are equal */
+    const char *says; /* NULL: the settings are equal */
 } comparisons[] = {
     {"", "", NULL},
     {"batch=8\nlr=0.1\n", "batch=8\nlr=0.1\n", NULL},

@@ -262,7 +262,7 @@ FED_TEST(test_a_set_can_be_normalised_by_some_samples_of_another) {
     assert_true(x == 3); /* scaled: (5 - 2) / 1 */
     assert_fed_ok(fedtrain_dataset_normalise_by(&test, &test, NULL, 1));
     fedtrain_dataset_gather(&test, &first, 1, &x, &label);
-    assert_true(x == 0); /* less its own mean, 5 */
+    assert_true(x == 0); /* minus the mean of the test samples, 5 */
     assert_fed_status(fedtrain_dataset_normalise_by(&test, &train, own, 0), FED_EINVAL);
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);
