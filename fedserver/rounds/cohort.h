@@ -21,11 +21,14 @@ typedef struct fedserver_cohort {
     int64_t opened_ms;
     int64_t window_ms; /* after this time all devices are admitted */
     /* The fields from here on are the result of fedserver_cohort_draw. */
-    double start;         /* the threshold's first value; 1: all devices are admitted */
-    double samples;       /* mean of the candidates' known samples; 1: none are known */
-    uint32_t longest_ago; /* round robin: slots go first to devices with a last round up to this */
-    double before;        /* round robin: fraction of candidates with a last round before that */
-    double behind;        /* round robin: fraction of candidates with a last round up to that */
+    double start;   /* the threshold's first value; 1: all devices are admitted */
+    double samples; /* mean of the candidates' known samples; 1: none are known */
+    /* round robin: slots go first to devices whose last round is at most this */
+    uint32_t longest_ago;
+    /* round robin: fraction of candidates whose last round is before longest_ago */
+    double before;
+    /* round robin: fraction of candidates whose last round is at most longest_ago */
+    double behind;
 } fedserver_cohort;
 
 typedef struct fedserver_candidate {

@@ -20,7 +20,7 @@ typedef struct fedserver_drift {
     uint32_t oldest;
     uint64_t *weight; /* [oldest + 1]: element k is the sum of the counts of updates of age k */
     uint64_t all;
-    /* (oldest, count): row k is the newest version's statistics minus those k + 1 versions ago */
+    /* [oldest, count]: row k is the newest version's statistics minus those k + 1 versions ago */
     float *moved;
 } fedserver_drift;
 

@@ -35,7 +35,7 @@ bool fedserver_knows_all(const fed_checkin *checkin) {
     return all;
 }
 
-/* Is this one of the words of a model or a spec? A name in a model is a word, too. */
+/* Is `word` one of the words of a model or a spec? A name in a model is a word, too. */
 static bool has(const char *text, const char *word) {
     static const char between[] = " \t\n:,;=+|(){}";
     const size_t len = strlen(word);
@@ -49,7 +49,7 @@ static bool has(const char *text, const char *word) {
     return found;
 }
 
-/* Does the codec of a delta up to that of round `round` have this word? */
+/* Is `word` in the codec of a delta up to that of round `round`? */
 static bool came_down(const fedserver_task *task, uint32_t round, const char *word) {
     bool found = false;
     for (uint32_t k = 0; k <= fedserver_phase_number(task, round) && !found; k++) {

@@ -43,7 +43,7 @@ typedef struct fedserver_classes {
 } fedserver_classes;
 
 /** The device's row holds the digest no longer. revoked: the device counts no more as one that has
- * trained with it. */
+ * trained with these classes. */
 static inline void fedserver_classes_lose(fedserver_classes *c, int64_t device, bool revoked) {
     for (size_t k = 0; k < 2; k++) {
         c->rows[k] = c->rows[k] == device ? 0 : c->rows[k];

@@ -34,7 +34,8 @@ typedef struct feddc_record {
     feddc_record_kind kind;
     feddc_join join;
     feddc_heartbeat heartbeat;
-    uint64_t sent_us;     /* HEARTBEAT: the member's clock; PONG: sent_us of that heartbeat */
+    /* HEARTBEAT: the member's clock; PONG: sent_us of the answered heartbeat */
+    uint64_t sent_us;
     uint64_t detector_us; /* PONG: the failure detector's clock */
     uint32_t completed;   /* MEET, DIGEST: number of completed steps */
     uint64_t digest;

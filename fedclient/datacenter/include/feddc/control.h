@@ -110,10 +110,11 @@ typedef struct feddc_detector_options {
     const uint8_t *secret; /* the worker group's secret, FEDDC_SECRET bytes */
     uint32_t size;         /* members that the worker group begins with */
     uint32_t min; /* least members to go on with; 0: size, so the first loss ends the group */
-    /* After this time, begin also with fewer, but at least `min`; 0: 60 s. A worker group that has
-     * refused a member does not begin with fewer: it ends */
+    /* After this time, begin also with fewer members, but at least `min`; 0: 60 s. A worker group
+     * that has refused a member does not begin with fewer: it ends */
     uint32_t join_ms;
-    const char *settings; /* members with others are refused; NULL: the first member's are taken */
+    /* members with other settings are refused; NULL: the first member's settings are taken */
+    const char *settings;
     /* Called for each verdict in the failure detector's thread; must return soon. NULL: none */
     void (*verdict)(void *user, const feddc_verdict *verdict);
     /* Like `verdict`, when members were refused because of their settings. text is a sentence
