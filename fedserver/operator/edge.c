@@ -324,9 +324,9 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
         return FED_OK; /* somebody has paused the task by command, so leave it */
     }
     if (taken_up && offer->owes && offer->version == r->closed_version) {
-        /* A newer training has begun, and upstream has not counted the change. The change is in the
-         * residual of the edge aggregator's device, which adds it to the next change. Zeros then
-         * send it again. */
+        /* A newer training has begun, and upstream has not counted the change. The edge
+         * aggregator's device has the change in its residual, and adds it to the next one. So hand
+         * over zeros: the device then sends the change again. */
         memset(offer->values, 0, offer->size * sizeof *offer->values);
         hand_over(edge, change);
         return FED_OK;

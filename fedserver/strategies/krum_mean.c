@@ -12,7 +12,7 @@ enum { TILE = 256, LANES = 16 };
 
 typedef struct krum {
     size_t count;
-    double *distance; /* (count, count): squared distances of rows i < j; the rest is not used */
+    double *distance; /* [count, count]: squared distances of rows i < j; the rest is not used */
     double *nearest;  /* [count]: room for a row's distances while its score is computed */
     double *score;
     size_t *chosen; /* [m]: indices of the chosen rows, ascending */

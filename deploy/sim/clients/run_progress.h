@@ -9,8 +9,9 @@
 typedef struct sim_progress {
     uint32_t round, rounds; /* the newest round that the run knows of; rounds of the task */
     uint32_t reported;      /* updates counted in `round` so far */
-    uint32_t evaluated;     /* version of the model of the next two; 0: none, or the initial one */
-    double accuracy;        /* NAN: the model's loss is mse, so it has no accuracy */
+    uint32_t evaluated;     /* version of the model measured last; 0: none, or the initial one */
+    /* of the model `evaluated`; NAN: its loss is mse, so it has no accuracy */
+    double accuracy;
     double test_loss;
     double virtual_s, wall_s;
 } sim_progress;

@@ -15,7 +15,7 @@
 
 enum { CELL = 80 };
 
-/** Does another key decide this one in all runs? `iterations` decides `rounds`. */
+/** Does another key decide the key `id` in all runs? `iterations` decides `rounds`. */
 static bool follows(const sim_result *runs, size_t count, sim_key_id id) {
     bool said = id == SIM_ROUNDS;
     for (size_t k = 0; k < count && said; k++) {
