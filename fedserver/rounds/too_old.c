@@ -33,7 +33,7 @@ bool fedserver_too_old(const fedserver_training *t, const fed_checkin *checkin, 
     if (reads_all && fedserver_knows_all(checkin)) {
         return false;
     }
-    /* The answer repeats the capabilities that add fields. */
+    /* The capabilities, which are those of the check-in, decide which fields an assignment has. */
     fed_assignment told = {.action = FED_ACTION_TRAIN, .capabilities = checkin->capabilities};
     fedserver_told(t, &told.task);
     const fedserver_unknown unknown = fedserver_newer(&t->task, round_told(t), &told.task, checkin);

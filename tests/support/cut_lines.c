@@ -246,8 +246,8 @@ static void drain_all(cut_lines *lines, pair *p) {
     }
 }
 
-/* Look for the deed's statement in new bytes, and do the deed there. Returns false if it has ended
- * the connection. */
+/* Look for the deed's statement in new bytes, and do the deed there. Returns false if the deed has
+ * ended the connection. */
 static bool pass_statements(cut_forwarder *f, pair *p) {
     cut_line *line = &f->lines->line[p->line];
     lane *up = &p->up;
