@@ -1,4 +1,5 @@
-/* Calls the yardsticks of a vector unit, by its name. */
+/* Calls the measurements of yardstick.h (multiply-adds, reads and writes of memory) as they are
+ * compiled for the vector unit with a given name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick.h"
 

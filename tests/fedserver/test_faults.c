@@ -84,8 +84,8 @@ static void make_faulty(const coordinator *c) {
     faulty.commit = faulty_commit;
 }
 
-/* The requests of one device from enrolment to the task's end, with one batch for each. The journey
- * stops at the first failure. */
+/* The requests of one device from enrolment to the task's end. Each request has its own
+ * fedserver_begin and fedserver_commit. The journey stops at the first failure. */
 typedef struct journey {
     fedserver *server;
     const test_device *who;

@@ -365,7 +365,8 @@ static void schedule(sim_world *world, sim_actor *here) {
     }
 }
 
-/** Stop the run for the watcher, once all steps under way can be saved. */
+/* End a run that was asked to stop. If its state is saved, first wait until all steps under way can
+ * be saved. */
 static fed_status stop(sim_world *world, fed_error *err) {
     const sim_clients *clients = world->clients;
     if (clients->options->state != NULL) {
