@@ -44,7 +44,7 @@ module nic_align #(
     assign proof_kept_last = kept_last;
 `endif
 
-    wire               more = kept_length > BEAT[5:0];  // more than a beat is kept: a full beat leaves before a new string is taken
+    wire               more = kept_length > BEAT[5:0];  // then a full beat leaves first
     wire               join_kept = !kept_last;
     wire [        5:0] offset = join_kept ? kept_length : 6'd0;
     wire [        6:0] total = {1'b0, offset} + {1'b0, s_length};
