@@ -43,6 +43,54 @@ static fed_status take_stage(char *text, uint8_t *stage, fed_error *err) {
                     names.text);
 }
 
+/* Write the canonical spec as snprintf does: at most cap characters with the NUL. Returns its
+ * length. */
+static size_t write_spec(const fedcodec *codec, char *dst, size_t cap) {
+    const fedcodec_param *param = codec->vtable->params;
+    size_t used = (size_t)snprintf(dst, cap, "%s", codec->vtable->name);
+    char separator = ':';
+    for (size_t k = 0; param[k].key != NULL && used < cap; k++) {
+        char number[32];
+        const char *value = number;
+        const bool newer = codec->vtable->newer > 0 && k >= codec->vtable->newer;
+        if ((param[k].names != NULL || newer) && codec->param[k] == param[k].preset) {
+            continue;
+        }
+        if (param[k].names != NULL) {
+            value = param[k].names[(size_t)codec->param[k]];
+        } else {
+            fed_param_write(codec->param[k], number, sizeof number);
+        }
+        used += (size_t)snprintf(dst + used, cap - used, "%c%s=%s", separator, param[k].key, value);
+        separator = ',';
+    }
+    if (codec->stage != 0 && used < cap) {
+        used += (size_t)snprintf(dst + used, cap - used, "+%s", fedcodec_stage_name(codec->stage));
+    }
+    return used;
+}
+
+void fedcodec_format(const fedcodec *codec, char *dst) {
+    (void)write_spec(codec, dst, FEDCODEC_SPEC);
+}
+
+/* Do the parameters, each in range, go together, and is the canonical spec short enough? */
+static fed_status check_whole(const fedcodec *codec, fed_error *err) {
+    const char *conflict =
+        codec->vtable->conflict != NULL ? codec->vtable->conflict(codec->param) : NULL;
+    if (conflict != NULL) {
+        return fed_fail(err, FED_EINVAL, "codec %s: %s", codec->vtable->name, conflict);
+    }
+    char whole[4 * FEDCODEC_SPEC];
+    if (write_spec(codec, whole, sizeof whole) >= FEDCODEC_SPEC) {
+        return fed_fail(err, FED_EINVAL,
+                        "the codec spec is too long: with all its numbers it is %s; at most %d "
+                        "characters are allowed",
+                        whole, FEDCODEC_SPEC - 1);
+    }
+    return FED_OK;
+}
+
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) {
     if (strlen(spec) >= FEDCODEC_SPEC) {
         return fed_fail(err, FED_EINVAL,
@@ -57,30 +105,7 @@ fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) {
     FED_TRY(find_codec(fed_word_take(&text, ":"), &parsed.vtable, err));
     FED_TRY(fed_params_read("codec", parsed.vtable->name, parsed.vtable->params, text, parsed.param,
                             err));
+    FED_TRY(check_whole(&parsed, err));
     *codec = parsed;
     return FED_OK;
-}
-
-void fedcodec_format(const fedcodec *codec, char *dst) {
-    const fedcodec_param *param = codec->vtable->params;
-    size_t used = (size_t)snprintf(dst, FEDCODEC_SPEC, "%s", codec->vtable->name);
-    char separator = ':';
-    for (size_t k = 0; param[k].key != NULL && used < FEDCODEC_SPEC; k++) {
-        char number[32];
-        const char *value = number;
-        if (param[k].names != NULL) {
-            if (codec->param[k] == param[k].preset) {
-                continue;
-            }
-            value = param[k].names[(size_t)codec->param[k]];
-        } else {
-            fed_param_write(codec->param[k], number, sizeof number);
-        }
-        used += (size_t)snprintf(dst + used, FEDCODEC_SPEC - used, "%c%s=%s", separator,
-                                 param[k].key, value);
-        separator = ',';
-    }
-    if (codec->stage != 0 && used < FEDCODEC_SPEC) {
-        snprintf(dst + used, FEDCODEC_SPEC - used, "+%s", fedcodec_stage_name(codec->stage));
-    }
 }

@@ -18,7 +18,7 @@ bool fedcodec_params_valid(const fedcodec *codec) {
             return false;
         }
     }
-    return true;
+    return codec->vtable->conflict == NULL || codec->vtable->conflict(codec->param) == NULL;
 }
 
 size_t fedcodec_bound(const fedcodec *codec, size_t n) {

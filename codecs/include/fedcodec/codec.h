@@ -35,7 +35,7 @@ FED_API_BEGIN
 
 /* -- Choose a codec -- */
 
-enum { FEDCODEC_PARAMS = 4, FEDCODEC_SPEC = 64 };
+enum { FEDCODEC_PARAMS = 8, FEDCODEC_SPEC = 64 };
 
 /** One parameter of a codec. */
 typedef fed_param fedcodec_param;
@@ -70,7 +70,8 @@ typedef struct fedcodec {
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) FED_CHECKED;
 
 /** Write the canonical spec of a codec. It has every parameter that is a number: "sbc:p=0.01". A
- * parameter whose value is a word is there only if it is not the default: "sbc:p=0.01,pos=auto".
+ * parameter whose value is a word, or that is newer than its codec, is there only if it is not the
+ * default: "sbc:p=0.01,pos=auto".
  * dst has room for FEDCODEC_SPEC characters. */
 void fedcodec_format(const fedcodec *codec, char *dst);
 

@@ -54,6 +54,15 @@ struct fedcodec_vtable {
      * its number of values. 0: the codec takes no shape. */
     size_t rows_param;
 
+    /** The index of the first parameter that the codec did not have from the beginning. Canonical
+     * specs leave the default of such a parameter out, so that older devices can read them. 0:
+     * there is none. */
+    size_t newer;
+
+    /** Return NULL if these parameters, each in range, go together; else a sentence that says why
+     * they do not. NULL: all go together. */
+    const char *(*conflict)(const double *param);
+
     /** Return the most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);
 
