@@ -35,10 +35,8 @@ bool fedserver_knows_all(const fed_checkin *checkin) {
     return all;
 }
 
-/* Is `word` one of the words of a model or a spec? A name in a model is a word, too. */
-static bool has(const char *text, const char *word) {
+static bool has_word(const char *text, const char *word, size_t len) {
     static const char between[] = " \t\n:,;=+|(){}";
-    const size_t len = strlen(word);
     bool found = false;
     while (*text != '\0' && !found) {
         text += strspn(text, between);
@@ -47,6 +45,14 @@ static bool has(const char *text, const char *word) {
         text += next;
     }
     return found;
+}
+
+/* Is `word` one of the words of a model or a spec? A name in a model is a word, too. "CODEC:KEY": are
+ * both words there? */
+static bool has(const char *text, const char *word) {
+    const size_t len = strcspn(word, ":");
+    return has_word(text, word, len) &&
+           (word[len] == '\0' || has_word(text, word + len + 1, strlen(word + len + 1)));
 }
 
 /* Is `word` in the codec of a delta up to that of round `round`? */

@@ -51,6 +51,7 @@ static const char *const settings[] = {"3lc:s=1 dense",
                                        "dgc:p=0.01,values=bfloat16",
                                        "dgc:p=0.01,values=int8",
                                        "threshold:t=0.005",
+                                       "eden:p=0.008",
                                        "powersgd",
                                        "powersgd:rank=4,values=bfloat16",
                                        "powersgd:rank=8,power=2"};

@@ -33,6 +33,14 @@ FED_TEST(a_word_is_left_out_where_it_is_the_preset) {
     assert_spec("stc:pos=rans", "stc:p=0.01,pos=rans");
 }
 
+/* Devices that know eden, but not p, can read the spec. */
+FED_TEST(a_parameter_newer_than_its_codec_is_left_out_where_it_is_the_preset) {
+    assert_spec("eden", "eden:bits=1,seed=1");
+    assert_spec("eden:p=1", "eden:bits=1,seed=1");
+    assert_spec("eden:p=0.008", "eden:bits=1,seed=1,p=0.008");
+    assert_spec("eden:rotations=2,bits=2", "eden:bits=2,seed=1,rotations=2");
+}
+
 FED_TEST(numbers_in_any_decimal_form) {
     assert_spec("sbc:p=.25", "sbc:p=0.25");
     assert_spec("sbc:p=5e-2", "sbc:p=0.05");
@@ -106,6 +114,20 @@ FED_TEST(a_wrong_word_is_refused_and_the_right_ones_named) {
     assert_error("sbc:pos=Rice", "is not one of");
     assert_error("sbc:pos=1", "is not one of");
     assert_error("sbc:pos", "\"pos\" lacks its value; write pos=golomb");
+}
+
+FED_TEST(parameters_that_do_not_go_together_are_refused) {
+    assert_error("eden:p=0.01,bits=2",
+                 "codec eden: with p below 1 a value is sent as its sign: leave bits out");
+    assert_error("eden:scale=tensor", "codec eden: scale=tensor needs a p below 1");
+}
+
+/* It is too long only with the numbers that the spec leaves out. */
+FED_TEST(a_spec_that_is_too_long_in_full_is_refused) {
+    assert_error("eden:p=0.008,scale=tensor,rotations=1,pos=golomb,bucket=512+runs",
+                 "the codec spec is too long");
+    assert_error("eden:p=0.008,scale=tensor,rotations=1,pos=golomb,bucket=512",
+                 "with all its numbers it is eden:bits=1,bucket=512,seed=1,p=0.008,rotations=1,");
 }
 
 FED_TEST(what_is_no_number_is_refused) {

@@ -109,16 +109,32 @@ void contract_drop(contract_message *m) {
 
 /* Specs besides each codec's defaults and the bounds of its parameters. */
 static const char *const more_specs[] = {
-    "sbc:p=0.2,pos=rice",         "sbc:p=0.2,pos=rans",
-    "sbc:p=0.2,pos=range",        "sbc:p=0.2,pos=auto",
-    "dgc:p=0.1,pos=rice",         "dgc:p=0.1,pos=rans",
-    "dgc:p=0.1,pos=range",        "dgc:p=0.1,pos=auto",
-    "stc:p=0.2,pos=rice",         "stc:p=0.2,pos=rans",
-    "stc:p=0.2,pos=range",        "stc:p=0.2,pos=auto",
-    "dgc:p=0.2,values=bfloat16",  "dgc:p=0.5,pos=auto,values=int8",
-    "topk:p=0.3,values=bfloat16", "topk:p=1,values=int8",
-    "powersgd:rank=3,power=2",    "powersgd:rank=5,values=bfloat16",
-    "powersgd:rank=1,rows=3",     "powersgd:power=3,rows=40,values=bfloat16",
+    "sbc:p=0.2,pos=rice",
+    "sbc:p=0.2,pos=rans",
+    "sbc:p=0.2,pos=range",
+    "sbc:p=0.2,pos=auto",
+    "dgc:p=0.1,pos=rice",
+    "dgc:p=0.1,pos=rans",
+    "dgc:p=0.1,pos=range",
+    "dgc:p=0.1,pos=auto",
+    "stc:p=0.2,pos=rice",
+    "stc:p=0.2,pos=rans",
+    "stc:p=0.2,pos=range",
+    "stc:p=0.2,pos=auto",
+    "dgc:p=0.2,values=bfloat16",
+    "dgc:p=0.5,pos=auto,values=int8",
+    "topk:p=0.3,values=bfloat16",
+    "topk:p=1,values=int8",
+    "powersgd:rank=3,power=2",
+    "powersgd:rank=5,values=bfloat16",
+    "powersgd:rank=1,rows=3",
+    "powersgd:power=3,rows=40,values=bfloat16",
+    "eden:p=0.008",
+    "eden:p=0.1,scale=tensor,pos=range",
+    "eden:p=0.3,bucket=64",
+    "eden:p=0.02,rotations=1,bucket=256,pos=golomb",
+    "eden:bits=3,rotations=2",
+    "eden:p=0.99,scale=tensor,bucket=512,pos=rice",
 };
 
 bool contract_codec(size_t k, fedcodec *codec) {
@@ -131,8 +147,12 @@ bool contract_codec(size_t k, fedcodec *codec) {
         }
         if (k <= 2 * params) {
             if (k > 0) {
-                const fedcodec_param *varied = &param[(k - 1) / 2];
-                codec->param[(k - 1) / 2] = k % 2 ? varied->low : varied->high;
+                const size_t at = (k - 1) / 2;
+                codec->param[at] = k % 2 ? param[at].low : param[at].high;
+                if (codec->vtable->conflict != NULL &&
+                    codec->vtable->conflict(codec->param) != NULL) {
+                    codec->param[at] = param[at].preset;
+                }
             }
             return true;
         }

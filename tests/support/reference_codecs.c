@@ -407,7 +407,7 @@ void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size
     } else if (strcmp(codec->name, "inceptionn") == 0) {
         inceptionn_decode(src, y, n);
     } else if (strcmp(codec->name, "eden") == 0) {
-        fed_reference_eden_decode(src, y, n);
+        fed_reference_eden_decode(src, len, y, n);
     } else if (strcmp(codec->name, "powersgd") == 0) {
         fed_reference_powersgd_decode(src, y, n);
     } else if (!fed_reference_sparse_decode(codec, src, len, y, n)) {

@@ -7,6 +7,6 @@
 
 /** As fed_reference_encode and fed_reference_decode, for eden alone. */
 uint8_t *fed_reference_eden_encode(const double *param, float *residual, size_t n, size_t *len);
-void fed_reference_eden_decode(const uint8_t *src, float *y, size_t n);
+void fed_reference_eden_decode(const uint8_t *src, size_t len, float *y, size_t n);
 
 #endif

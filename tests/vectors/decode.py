@@ -401,7 +401,7 @@ DECODERS = {
     15: decode_randk,
     16: decode_qsgd,
     17: decode_natural,
-    18: decode_eden,
+    18: lambda message, n: decode_eden(message, n, positions),
     19: decode_dgc,  # threshold's messages are dgc's
     20: decode_powersgd,
 }

@@ -82,9 +82,13 @@ def eden_widths(n, shift):
     return widths + ([max(8, 1 << (rest - 1).bit_length())] if rest else [])
 
 
-def eden_signs(draw, n):
-    words = (word for b in range(n // 128 + 1) for word in philox_block((draw, 0), (b, 0, 0, 0)))
+def eden_signs(draw, stream, n):
+    words = (word for b in range(n // 128 + 1) for word in philox_block((draw, 0), (b, 0, stream, 0)))
     return [word >> k & 1 for word in words for k in range(32)][:n]
+
+
+def rounded(value):
+    return float_of(bits_of(value))
 
 
 def hadamard(values):
@@ -92,24 +96,87 @@ def hadamard(values):
         return values
     half = len(values) // 2
     pairs = list(zip(values[:half], values[half:]))
-    return hadamard([a + b for a, b in pairs]) + hadamard([a - b for a, b in pairs])
+    return hadamard([rounded(a + b) for a, b in pairs]) + hadamard([rounded(a - b) for a, b in pairs])
 
 
-def decode_eden(message, n):
-    reader, values = Reader(message), []
-    bits, shift = reader.u8(), reader.u8()
-    require(1 <= bits <= 4 and 6 <= shift <= 10, "bad bits, or a bad shift")
-    draw, widths = reader.f32(), eden_widths(n, shift)  # the draw is an integer, read by its four bytes
+def eden_turned_back(buckets, draw, twice):
+    """Rotate the buckets back, and return their values in one list."""
+    size = sum(map(len, buckets))
+    for stream in (1, 0) if twice else (0,):
+        signs = iter(eden_signs(draw, stream, size))
+        buckets = [[-value if next(signs) else value for value in hadamard(bucket)] for bucket in buckets]
+    return [value for bucket in buckets for value in bucket]
+
+
+def eden_all(reader, bits, widths, limit):
+    """Read a message in which all values are sent: the scales, and the buckets before they are rotated back."""
     scales = [reader.f32() for _ in widths]
     table = MAGNITUDES[bits] + tuple(-one for one in MAGNITUDES[bits])
+    buckets = []
     for scale, width in zip(scales, widths):
         codes = [reader.bits(bits) for _ in range(width)]
         require(scale == 0 and not any(codes) or 0x00800000 <= scale < SIGN, "a bad scale")
-        require(is_finite(scale) and float_of(scale) <= 2.0**115 / width, "a scale that is too large")
-        values += hadamard([table[code] * float_of(scale) for code in codes])[:min(width, n - len(values))]
+        require(is_finite(scale) and float_of(scale) <= limit(width), "a scale that is too large")
+        buckets.append([table[code] for code in codes])
     reader.end_of_bits(0)
     reader.end()
-    return [bits_of(-value if sign else value) & (0xFFFFFFFF if value else 0) for value, sign in zip(values, eden_signs(draw, n))]
+    return list(map(float_of, scales)), buckets
+
+
+def eden_scales(reader, widths, shift, one_scale, limit):
+    """Return the scale of each bucket, 0 for one that is not sent."""
+    if one_scale:
+        scale, sent = reader.f32(), [reader.bit() for _ in widths]
+        reader.end_of_bits(0)
+        require(scale == 0 if not any(sent) else 0x00800000 <= scale < SIGN and is_finite(scale), "a bad scale")
+        require(float_of(scale) <= limit(2**shift), "a scale that is too large")
+        return [float_of(scale) * bit for bit in sent]
+    base = reader.u8() | reader.u8() << 8
+    marks = [reader.u8() for _ in widths]
+    require(base == 0 if not any(marks) else base == 7 or base > 7 and max(marks) == 255, "a bad base")
+    require(all(base + mark < 0x7F8 for mark in marks), "a scale that is not finite")
+    scales = [float_of(base + mark << 20) if mark else 0.0 for mark in marks]
+    require(all(scale <= limit(width) for scale, width in zip(scales, widths)), "a scale that is too large")
+    return scales
+
+
+def eden_few(reader, widths, shift, one_scale, limit, positions):
+    """Read a message in which few values are sent: the scales, and the buckets before they are rotated back."""
+    most = reader.u8() | reader.u8() << 8
+    require(most % 2 == 1 and most < 2**shift, "a bad number of values")
+    scales = eden_scales(reader, widths, shift, one_scale, limit)
+    sent = [1 + 2 * (most * width >> shift + 1) if scale else 0 for scale, width in zip(scales, widths)]
+    signs = [reader.bit() for _ in range(sum(sent))]
+    reader.end_of_bits(1)
+    values = [0] * sum(widths)
+    if any(sent):
+        for place, sign in zip(list(positions(reader, sum(sent), reader.u8(), len(values))), signs):
+            values[place] = -1 if sign else 1
+    reader.end()
+    buckets = [values[k << shift:][:width] for k, width in enumerate(widths)]
+    require([len(bucket) - bucket.count(0) for bucket in buckets] == sent, "a bucket with other values")
+    return scales, buckets
+
+
+def decode_eden(message, n, positions):
+    reader = Reader(message)
+    flags, shift = reader.u8(), reader.u8()
+    bits, twice, few, one_scale = flags & 7, flags & 8, flags & 16, flags & 32
+    require(flags < 64 and 1 <= bits <= (1 if few else 4) and 6 <= shift <= 10, "bad flags, or a bad shift")
+    require(few or not one_scale, "one scale for all values")
+    draw, widths = reader.f32(), eden_widths(n, shift)  # the draw is an integer, read by its four bytes
+    limit = lambda width: 2.0**115 / width**(2 if twice else 1)
+    scales, buckets = (eden_few(reader, widths, shift, one_scale, limit, positions) if few
+                       else eden_all(reader, bits, widths, limit))
+    values = eden_turned_back(buckets, draw, twice)
+    product = [scale * value for scale, part in zip(scales, eden_split(values, widths)) for value in part]
+    return [bits_of(value + 0.0) for value in product[:n]]
+
+
+def eden_split(values, widths):
+    """Return the buckets of a list of values."""
+    starts = [sum(widths[:k]) for k in range(len(widths))]
+    return [values[start:start + width] for start, width in zip(starts, widths)]
 
 
 def powersgd_numbers(reader, form, count):

@@ -1,4 +1,5 @@
-/* eden: the error and mean of the arriving values, numbers of bits, and refused messages. */
+/* eden with p = 1: the error and mean of the arriving values, numbers of bits, and refused
+ * messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -16,10 +17,12 @@ FED_TEST(a_rotation_is_its_own_inverse) {
         for (size_t i = 0; i < n; i++) {
             v[i] = (float)(i * 7 % 31) - 15.0f;
         }
-        eden_signs(5, 1024, v, n);
+        eden_signs signs;
+        eden_signs_draw(&signs, 5, 0, 1024, n);
+        eden_negate(&signs, v, n);
         eden_rotate(v, n);
         eden_rotate(v, n);
-        eden_signs(5, 1024, v, n);
+        eden_negate(&signs, v, n);
         for (size_t i = 0; i < n; i++) {
             assert_true(v[i] == (float)n * ((float)(i * 7 % 31) - 15.0f));
         }
@@ -34,8 +37,11 @@ FED_TEST(signs_belong_to_places) {
         all[i] = 1.0f;
     }
     memcpy(some, all, sizeof some);
-    eden_signs(9, 0, all, N);
-    eden_signs(9, LATER, some, N - LATER);
+    eden_signs signs;
+    eden_signs_draw(&signs, 9, 1, 0, N);
+    eden_negate(&signs, all, N);
+    eden_signs_draw(&signs, 9, 1, LATER, N - LATER);
+    eden_negate(&signs, some, N - LATER);
     assert_memory_equal(some, all + LATER, sizeof some);
     for (size_t i = 0; i < N; i++) {
         minus += all[i] < 0.0f;
@@ -131,4 +137,8 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x80\x00", 1); /* -0 */
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04", 0);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03", 0);
+    assert_accepts(EDEN, "\x09\x0a\x01\x02\x03\x04\x00\x00\x80\x75\xa5", 8); /* rotated twice */
+    assert_refuses(EDEN, "\x09\x0a\x01\x02\x03\x04\x01\x00\x80\x76\xa5", 8);
+    assert_refuses(EDEN, "\x21\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 8); /* one scale */
+    assert_refuses(EDEN, "\x41\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 8); /* a flag of 64 */
 }

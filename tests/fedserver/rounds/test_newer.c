@@ -10,7 +10,8 @@
 
 static const fed_checkin first = {.protocol = 1};
 static const fed_checkin second = {.protocol = 2, .capabilities = FED_CAN_PATCH};
-static const fed_checkin newest = {.protocol = 2, .capabilities = FED_CAN_APP | FED_CAN_STAGES};
+static const fed_checkin newest = {.protocol = 2,
+                                   .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN};
 
 static const fedserver_task plain = {
     .wire = {.model = "input 2 | dense 2", .codec_up = "sbc:p=0.01", .optimizer = "sgd"},
@@ -56,6 +57,18 @@ FED_TEST(the_word_and_its_key_are_named) {
     assert_unknown(&t, &first, "scaffold", "model");
     snprintf(t.wire.model, sizeof t.wire.model, "vector 7");
     assert_unknown(&t, &second, "vector", "model");
+}
+
+/* Devices knew eden before it had p. The p of another codec is no p of eden. */
+FED_TEST(a_parameter_that_came_after_its_codec_is_named_with_it) {
+    const fed_checkin before = {.protocol = 2, .capabilities = FED_CAN_APP | FED_CAN_STAGES};
+    fedserver_task t = plain;
+    snprintf(t.wire.codec_up, sizeof t.wire.codec_up, "eden:bits=1,seed=1,p=0.008");
+    assert_unknown(&t, &before, "eden:p", "codec_up");
+    snprintf(t.wire.codec_up, sizeof t.wire.codec_up, "eden:bits=1,seed=1");
+    assert_null(in_round(&t, 1, &before).word);
+    snprintf(t.wire.codec_up, sizeof t.wire.codec_up, "randk:p=0.01,seed=1");
+    assert_null(in_round(&t, 1, &before).word);
 }
 
 FED_TEST(a_stage_counts_only_on_the_way_up) {
