@@ -103,8 +103,8 @@ typedef struct chooser {
 } chooser;
 
 /* Return which magnitude, in standard deviations, a normally distributed value exceeds with this
- * probability (Abramowitz and Stegun, 26.2.23). It decides how long a choice takes, not which values
- * are chosen. */
+ * probability (Abramowitz and Stegun, 26.2.23). The result decides how long a choice takes, not
+ * which values are chosen. */
 static float quantile(double probability) {
     if (probability >= 1.0) {
         return 0.0f;

@@ -1,5 +1,5 @@
-/* eden's rotation: negate values at random, then apply a Hadamard transform. There is one for floats
- * and one for whole numbers of 16 bits, of which a vector holds twice as many. */
+/* eden's rotation: negate values at random, then apply a Hadamard transform. There are functions
+ * for floats and for whole numbers of 16 bits, of which a vector holds twice as many. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_EDEN_ROTATION_H
 #define FEDCODEC_EDEN_ROTATION_H

@@ -47,8 +47,8 @@ static bool has_word(const char *text, const char *word, size_t len) {
     return found;
 }
 
-/* Is `word` one of the words of a model or a spec? A name in a model is a word, too. "CODEC:KEY": are
- * both words there? */
+/* Is `word` one of the words of a model or a spec? A name in a model is a word, too. For
+ * "CODEC:KEY": are both words there? */
 static bool has(const char *text, const char *word) {
     const size_t len = strcspn(word, ":");
     return has_word(text, word, len) &&
