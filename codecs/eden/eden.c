@@ -406,6 +406,31 @@ static void eden_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *a
     }
 }
 
+/* Return the sum of squares of bucket k as decoded. A rotation multiplies this sum by the width, so
+ * few values need not be rotated back where the bucket has no padding. */
+static double bucket_squares(reader *r, size_t k, float *v) {
+    const size_t count = eden_count(&r->l, k), wide = eden_width(count);
+    if (!r->l.few || count < wide) {
+        (void)read_bucket(r, k, v);
+        return eden_squares(v, count);
+    }
+    int16_t whole[EDEN_BUCKET_MAX];
+    const double scale = (double)fedcodec_eden_few_read(&r->few, &r->l, k, whole, wide);
+    const size_t growth = r->l.twice ? wide * wide : wide;
+    return scale * scale * (double)(fedcodec_eden_few_sent(&r->few, &r->l, wide) * growth);
+}
+
+static double eden_squares_sum(const uint8_t *src, size_t len, size_t n) {
+    reader r;
+    float v[EDEN_BUCKET_MAX];
+    double sum = 0.0;
+    open_checked(&r, src, len, n);
+    for (size_t k = 0; k < r.l.buckets; k++) {
+        sum += bucket_squares(&r, k, v);
+    }
+    return sum;
+}
+
 const fedcodec_vtable FEDCODEC_VTABLE(eden) = {
     .id = FEDCODEC_ID_eden,
     .name = "eden",
@@ -422,4 +447,5 @@ const fedcodec_vtable FEDCODEC_VTABLE(eden) = {
     .decode = eden_decode,
     .axpy = eden_axpy,
     .fold = eden_fold,
+    .squares = eden_squares_sum,
 };

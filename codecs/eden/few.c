@@ -425,6 +425,10 @@ float fedcodec_eden_few_read(fedcodec_eden_few *r, const eden_layout *l, size_t 
     return l->one_scale ? r->one : fedcodec_float((r->base + r->marks[k]) << DROPPED);
 }
 
+size_t fedcodec_eden_few_sent(const fedcodec_eden_few *r, const eden_layout *l, size_t wide) {
+    return sent_of(r->most, l->shift, wide);
+}
+
 fed_status fedcodec_eden_few_end(const fedcodec_eden_few *r) {
     FED_REQUIRE(r->sign == r->sent, FED_EFORMAT);
     return r->sent > 0 ? fedcodec_positions_end(&r->positions) : FED_OK;

@@ -112,6 +112,29 @@ FED_TEST(the_error_of_few_values_is_that_of_the_largest_normal_ones) {
     assert_true(fabs(error_of("eden:p=0.05") / 2.69 - 1.0) < 0.03);
 }
 
+/* Also with a padded bucket, and with buckets that are not sent. */
+FED_TEST(the_sum_of_squares_is_that_of_the_decoded_values) {
+    static const char *const specs[] = {"eden:p=0.008", "eden:p=0.05,bucket=64,scale=tensor",
+                                        "eden:p=0.02,rotations=1", "eden:bits=2", "eden"};
+    enum { N = 5000 };
+    static float x[N], y[N];
+    static uint8_t message[2 * N];
+    for (size_t i = 0; i < N; i++) {
+        x[i] = y[i] = i / 1024 == 1 ? 0.0f : sinf((float)i) / (float)(1 + i % 13);
+    }
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        const fedcodec_vtable *codec = fedcodec_by_id(EDEN);
+        double sum = 0.0;
+        memcpy(y, x, sizeof y);
+        const size_t len = codec_case_encode(specs[k], y, N, message, sizeof message);
+        assert_fed_ok(fedcodec_decode(codec, message, len, y, N));
+        for (size_t i = 0; i < N; i++) {
+            sum += square(y[i]);
+        }
+        assert_true(fabs(codec->squares(message, len, N) / sum - 1.0) < 1e-5);
+    }
+}
+
 FED_TEST(buckets_of_zeros_cost_a_byte) {
     static float x[MANY];
     static uint8_t message[MANY];
