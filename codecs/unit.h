@@ -41,7 +41,7 @@
 #define fedcodec_eden_few_end               FEDCODEC_UNITED(fedcodec_eden_few_end)
 #define fedcodec_eden_few_open              FEDCODEC_UNITED(fedcodec_eden_few_open)
 #define fedcodec_eden_few_read              FEDCODEC_UNITED(fedcodec_eden_few_read)
-#define fedcodec_eden_few_sent              FEDCODEC_UNITED(fedcodec_eden_few_sent)
+#define fedcodec_eden_few_squares           FEDCODEC_UNITED(fedcodec_eden_few_squares)
 #define fedcodec_eden_few_work              FEDCODEC_UNITED(fedcodec_eden_few_work)
 #define fedcodec_form_names                 FEDCODEC_UNITED(fedcodec_form_names)
 #define fedcodec_golomb_read                FEDCODEC_UNITED(fedcodec_golomb_read)

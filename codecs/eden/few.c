@@ -408,6 +408,13 @@ static size_t next_position(fedcodec_eden_few *r) {
     return r->positions.index[r->at++];
 }
 
+/* Return the scale of bucket k; 0 if it is not sent. */
+static float scale_sent(const fedcodec_eden_few *r, const eden_layout *l, size_t k) {
+    return !is_sent(l, r->marks, k) ? 0.0f
+           : l->one_scale           ? r->one
+                                    : fedcodec_float((r->base + r->marks[k]) << DROPPED);
+}
+
 float fedcodec_eden_few_read(fedcodec_eden_few *r, const eden_layout *l, size_t k, int16_t *v,
                              size_t wide) {
     memset(v, 0, (wide < EDEN_WHOLE_LANES ? EDEN_WHOLE_LANES : wide) * sizeof *v);
@@ -422,11 +429,33 @@ float fedcodec_eden_few_read(fedcodec_eden_few *r, const eden_layout *l, size_t 
         }
         v[place] = r->signs[r->sign / 8] >> (7 - r->sign % 8) & 1 ? -1 : 1;
     }
-    return l->one_scale ? r->one : fedcodec_float((r->base + r->marks[k]) << DROPPED);
+    return scale_sent(r, l, k);
 }
 
-size_t fedcodec_eden_few_sent(const fedcodec_eden_few *r, const eden_layout *l, size_t wide) {
-    return sent_of(r->most, l->shift, wide);
+/* Return which fraction of the squared length of normally distributed values is left if only this
+ * share of them arrives, those of largest magnitude, with the scale that has the least error. The
+ * table has the fractions for shares of 1, 1/2, 1/4 and so on, and many values. Between two of them
+ * a straight line is within 6 %. For a single value of a bucket the fraction is 12 % too large. */
+static double kept_of(double share) {
+    static const double kept[] = {0.63662, 0.80786, 0.67801, 0.484,   0.31703, 0.19691,
+                                  0.11797, 0.06887, 0.03943, 0.02223, 0.01238};
+    size_t k = 0;
+    double larger = 1.0;
+    for (; k + 2 < sizeof kept / sizeof kept[0] && share <= larger / 2.0; k++) {
+        larger /= 2.0;
+    }
+    return kept[k + 1] + (kept[k] - kept[k + 1]) * (share - larger / 2.0) / (larger / 2.0);
+}
+
+double fedcodec_eden_few_squares(const fedcodec_eden_few *r, const eden_layout *l) {
+    double sum = 0.0;
+    for (size_t k = 0; k < l->buckets; k++) {
+        const size_t wide = eden_width(eden_count(l, k)), sent = sent_of(r->most, l->shift, wide);
+        const double share = (double)sent / (double)wide, scale = (double)scale_sent(r, l, k);
+        const size_t growth = l->twice ? wide * wide : wide; /* of squares, by the rotations */
+        sum += scale * scale * (double)(sent * growth) * kept_of(share);
+    }
+    return sum;
 }
 
 fed_status fedcodec_eden_few_end(const fedcodec_eden_few *r) {

@@ -46,8 +46,10 @@ fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message
                                 fed_error *err) {
     /* D3 in docs/durability.md: the values have the model's shape. */
     assert(sum->decoded != NULL && values->layout->size == sum->size);
+    double norm = 0;
     FED_TRY(fedcodec_message_decode(values, sum->decoded, err));
-    fedserver_strategy_update(&sum->strategy, sum->decoded, sum->trained);
+    FED_TRY(fedcodec_message_norm(values, &norm, err));
+    fedserver_strategy_update(&sum->strategy, norm, sum->decoded, sum->trained);
     return FED_OK;
 }
 

@@ -200,11 +200,13 @@ bool fedserver_strategy_changes(const fedserver_strategy *strategy) {
     return changes;
 }
 
-void fedserver_strategy_update(const fedserver_strategy *strategy, float *x, size_t trained) {
+void fedserver_strategy_update(const fedserver_strategy *strategy, double norm, float *x,
+                               size_t trained) {
     for (size_t k = 0; k < strategy->addition_count; k++) {
         const fedserver_addition *addition = &strategy->additions[k];
         if (addition->vtable->update != NULL) {
-            addition->vtable->update(addition->param, x, trained);
+            addition->vtable->update(addition->param, norm, x, trained);
+            norm = addition->vtable->norm(addition->param, norm);
         }
     }
 }

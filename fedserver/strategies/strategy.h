@@ -87,8 +87,9 @@ typedef struct fedserver_addition_vtable {
     const char *name, *example;                      /* example: a spec to show in error messages */
     fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
 
-    /** Change an update's n trained values x before they are counted. NULL: no change. */
-    void (*update)(const double *param, float *x, size_t n);
+    /** Change an update's n trained values x before they are counted. norm: that of the update, as
+     * fedcodec_message_norm finds it. NULL: no change. */
+    void (*update)(const double *param, double norm, float *x, size_t n);
     /** The norm that `update` gives to an update of norm `norm`. NULL only if `update` is NULL. */
     double (*norm)(const double *param, double norm);
     /** Change u, the n trained values of the combined vector, before the step. NULL: no change. */
@@ -134,8 +135,10 @@ bool fedserver_strategy_needs_all(const fedserver_strategy *strategy);
 /** Does an addition change updates before they are counted? */
 bool fedserver_strategy_changes(const fedserver_strategy *strategy);
 
-/** Apply the additions to an update's trained values, before they are counted. */
-void fedserver_strategy_update(const fedserver_strategy *strategy, float *x, size_t trained);
+/** Apply the additions to an update's trained values, before they are counted. norm: that of the
+ * update, as fedcodec_message_norm finds it. */
+void fedserver_strategy_update(const fedserver_strategy *strategy, double norm, float *x,
+                               size_t trained);
 
 /** The norm that an update of norm `norm` has after the additions. */
 double fedserver_strategy_norm(const fedserver_strategy *strategy, double norm);

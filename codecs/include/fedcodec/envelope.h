@@ -146,7 +146,8 @@ fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight
                                  fed_error *err) FED_CHECKED;
 
 /** *norm = the Euclidean norm of the decoded values, without the running statistics: the same bits
- * on every machine. */
+ * on every machine. eden adds noise of a known length. Of its values this is an estimate, within a
+ * few percent, of the norm that they had before they were encoded. */
 fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm,
                                  fed_error *err) FED_CHECKED;
 

@@ -7,17 +7,12 @@
 
 extern const fedserver_addition_vtable fedserver_addition_clip;
 
-static void clip(const double *param, float *x, size_t n) {
-    double squares = 0;
-    for (size_t i = 0; i < n; i++) {
-        squares += (double)x[i] * (double)x[i];
-    }
-    const double length = sqrt(squares);
-    if (length <= param[0]) {
+static void clip(const double *param, double norm, float *x, size_t n) {
+    if (norm <= param[0]) {
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        x[i] = (float)((double)x[i] * (param[0] / length));
+        x[i] = (float)((double)x[i] * (param[0] / norm));
     }
 }
 

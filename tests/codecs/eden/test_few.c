@@ -112,26 +112,36 @@ FED_TEST(the_error_of_few_values_is_that_of_the_largest_normal_ones) {
     assert_true(fabs(error_of("eden:p=0.05") / 2.69 - 1.0) < 0.03);
 }
 
-/* Also with a padded bucket, and with buckets that are not sent. */
-FED_TEST(the_sum_of_squares_is_that_of_the_decoded_values) {
-    static const char *const specs[] = {"eden:p=0.008", "eden:p=0.05,bucket=64,scale=tensor",
-                                        "eden:p=0.02,rotations=1", "eden:bits=2", "eden"};
-    enum { N = 5000 };
+/* What arrives is up to 3.7 times as long. Also with a padded bucket, and with one that is not
+ * sent. */
+FED_TEST(the_norm_is_that_of_the_values_before_they_were_encoded) {
+    static const char *const specs[] = {"eden:p=0.008",
+                                        "eden:p=0.001",
+                                        "eden:p=0.3",
+                                        "eden:p=0.99",
+                                        "eden",
+                                        "eden:bits=2",
+                                        "eden:bits=3",
+                                        "eden:bits=4",
+                                        "eden:p=0.05,scale=tensor",
+                                        "eden:p=0.1,bucket=64",
+                                        "eden:p=0.02,rotations=1"};
+    enum { N = 50000 };
     static float x[N], y[N];
     static uint8_t message[2 * N];
+    double sum = 0.0;
     for (size_t i = 0; i < N; i++) {
-        x[i] = y[i] = i / 1024 == 1 ? 0.0f : sinf((float)i) / (float)(1 + i % 13);
+        x[i] = i / 1024 == 1 ? 0.0f : sinf((float)i) / (float)(1 + i % 13);
+        sum += square(x[i]);
     }
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
-        const fedcodec_vtable *codec = fedcodec_by_id(EDEN);
-        double sum = 0.0;
         memcpy(y, x, sizeof y);
         const size_t len = codec_case_encode(specs[k], y, N, message, sizeof message);
-        assert_fed_ok(fedcodec_decode(codec, message, len, y, N));
-        for (size_t i = 0; i < N; i++) {
-            sum += square(y[i]);
+        const double found = fedcodec_by_id(EDEN)->squares(message, len, N);
+        /* of a single value of a bucket, the estimate is less exact */
+        if (fabs(found / sum - 1.0) > (k == 1 ? 0.14 : 0.08)) {
+            fail_msg("%s: %g in place of %g", specs[k], found, sum);
         }
-        assert_true(fabs(codec->squares(message, len, N) / sum - 1.0) < 1e-5);
     }
 }
 

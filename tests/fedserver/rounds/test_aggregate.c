@@ -3,6 +3,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
+#include <math.h>
+
 #include "fedserver/rounds/aggregate.h"
 
 enum { SIZE = 3 };
@@ -147,6 +149,57 @@ FED_TEST_WITH(what_is_refused_leaves_no_trace, fixture *f) {
     assert_fed_status(add(f, (float[]){1, 1, 16.5f}, 1, 1), FED_ERANGE);
     assert_int_equal(f->sum.samples + f->sum.updates + f->sum.bytes, 0);
     assert_true(f->sum.acc[0] == 0 && f->sum.acc[1] == 0 && f->sum.acc[2] == 0);
+}
+
+/* Return the norm of the mean of one update of norm `norm`, which eden sends and clip:norm=1 may
+ * shorten. sent: the norm of the update as decoded. */
+static double clipped_norm(double norm, double *sent) {
+    enum { MANY = 4096 };
+    static float x[MANY], decoded[MANY], mean[MANY];
+    fixture f = {0};
+    fedserver_strategy strategy;
+    fedcodec codec;
+    fedcodec_message values;
+    fed_writer bytes;
+    fed_error err = {0};
+    fed_layout_init(&f.layout);
+    assert_fed_ok(fed_layout_add(&f.layout, "w", 1, (uint32_t[]){MANY}));
+    assert_fed_ok_err(fedserver_strategy_parse("fedavg+clip:norm=1", &strategy, &err));
+    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &strategy));
+    assert_fed_ok_err(fedcodec_parse("eden:p=0.008", &codec, &err));
+    for (size_t i = 0; i < MANY; i++) {
+        x[i] = (float)(i % 2 == 0 ? norm / 64 : -norm / 64);
+    }
+    void *work = malloc(fedcodec_envelope_work_size(&codec, &f.layout, 0));
+    assert_non_null(work);
+    fed_writer_growing(&bytes);
+    assert_fed_ok(fedcodec_envelope_encode(&codec, &f.layout, 0, NULL, x, work, &bytes));
+    assert_fed_ok_err(
+        fedcodec_message_open(bytes.data, bytes.len, &f.layout, NULL, 0, &values, &err));
+    assert_fed_ok_err(fedcodec_message_decode(&values, decoded, &err));
+    assert_fed_ok_err(fedserver_sum_add(
+        &f.sum, &values, (fedserver_contribution){.device = 1, .weight = 1, .samples = 1}, &err));
+    fedserver_sum_mean(&f.sum, mean);
+    double squares = 0, sent_squares = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        squares += (double)mean[i] * (double)mean[i];
+        sent_squares += (double)decoded[i] * (double)decoded[i];
+    }
+    drop(&values, &bytes);
+    free(work);
+    fedserver_sum_free(&f.sum);
+    fed_layout_free(&f.layout);
+    *sent = sqrt(sent_squares);
+    return sqrt(squares);
+}
+
+/* Of eden's values below a bit, what arrives is 3.7 times as long as the update. */
+FED_TEST(clip_shortens_by_the_norm_that_the_device_had) {
+    double sent = 0;
+    double norm = clipped_norm(0.9, &sent);
+    assert_true(sent > 2.5 && fabs(norm - sent) < 1e-4);
+    norm = clipped_norm(2.0, &sent);
+    assert_true(fabs(norm / sent - 0.5) < 0.03);
 }
 
 int main(void) {
