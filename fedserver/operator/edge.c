@@ -344,6 +344,7 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
 static fed_status begin_turn(const fedserver_edge *edge, bool *held, fed_error *err) {
     fedserver *server = edge->server;
     fedserver_batch_log_begin(&server->batch_log);
+    fedserver_act_for(server, "by=upstream");
     FED_TRY(fedserver_held_reserve(&server->held, server->store, server->db, server->log, err));
     *held = fedserver_is_held(&server->held);
     return FED_OK;
@@ -354,6 +355,7 @@ static fed_status begin_turn(const fedserver_edge *edge, bool *held, fed_error *
 static fed_status end_turn(const fedserver_edge *edge, fed_status status, fed_error *err) {
     fedserver *server = edge->server;
     status = fedserver_finish(server, status, err);
+    fedserver_act_for(server, "");
     fedserver_batch_log_end(&server->batch_log, status == FED_OK);
     if (status != FED_OK && status != FED_EDECLINED) {
         /* FED_EDECLINED means that nothing has changed. */

@@ -162,7 +162,7 @@ static json_int_t number(const json_t *line, const char *key) {
 
 static void check_coordinator(const world *w) {
     json_t *lines = read_log(w->log);
-    const json_t *enrolled = line_with(lines, "enrolled device=");
+    const json_t *enrolled = line_with(lines, "name=\"pump\" address=127.0.0.1 token=");
     const json_t *committed = line_with(lines, "round 2: committed with 1 updates");
     assert_true(is(enrolled, "part", "front"));
     assert_true(is(committed, "part", "rounds") && is(committed, "level", "INFO"));
@@ -189,7 +189,7 @@ static void check_device(const world *w) {
 FED_TEST_WITH(each_line_is_an_object, world *w) {
     unsigned front = 0;
     char token[FEDSERVER_TOKEN];
-    const fedserver_grant grant = {.ttl_s = 3600, .role = FEDSERVER_ROLE_DEVICE};
+    const fedserver_grant grant = {.ttl_s = 3600, .role = FEDSERVER_ROLE_DEVICE, .name = "pump"};
     fed_operator_token(w->home, &grant, token);
     const pid_t coordinator = start_coordinator(w, &front);
     run_device(w, front, NULL, 1);

@@ -377,7 +377,7 @@ typedef fed_status (*fedserver_audit_visit)(void *user, const fedserver_audit_en
                                             fed_error *err);
 
 /** Name the person for whom this process acts, such as "uid=1000": `by` ends the detail of each
- * entry that the process makes. It has at most 63 bytes. */
+ * entry that the process makes. It has at most 127 bytes. */
 void fedserver_act_for(fedserver *server, const char *by);
 
 /** Visit all entries since since_ms, the oldest first. */
