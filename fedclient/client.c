@@ -151,20 +151,22 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
 static fed_status step_declined(fedclient *client, const fedclient_job *job, fed_error *why) {
     const fed_assignment *assignment = &job->assignment;
     fedclient_event *event = job->event;
+    const fed_log_about about = {.task = assignment->task.id, .round = event->round};
     client->failures++; /* so the wait grows if the coordinator assigns the same task again */
     event->wait_ms = fedclient_backoff_ms(client->device, client->failures, 0);
     if (assignment->action == FED_ACTION_DONE) {
-        fed_logf(client->options.log, FED_LOG_INFO,
-                 "task %" PRIu64 " is finished; this device does not take its model: %s",
-                 assignment->task.id, why->text);
+        fed_logf_about(client->options.log, FED_LOG_INFO, &about,
+                       "task %" PRIu64 " is finished; this device does not take its model: %s",
+                       assignment->task.id, why->text);
         event->outcome = FEDCLIENT_FINISHED;
         return FED_OK;
     }
-    fed_logf(client->options.log, FED_LOG_WARN,
-             "this device declines task %" PRIu64 ": %s; the coordinator asks it again after %s24 "
-             "hours",
-             assignment->task.id, why->text,
-             client->restart_helps ? "the next start of this program, or after " : "");
+    fed_logf_about(client->options.log, FED_LOG_WARN, &about,
+                   "this device declines task %" PRIu64
+                   ": %s; the coordinator asks it again after %s24 "
+                   "hours",
+                   assignment->task.id, why->text,
+                   client->restart_helps ? "the next start of this program, or after " : "");
     fed_error fault = {0};
     fed_status status = fedclient_decline(client, job, why->text, &event->wait_ms, &fault);
     if (status != FED_OK) {
@@ -206,10 +208,12 @@ static fed_status step_faulty(fedclient *client, const fedclient_job *job, fed_e
     }
     event->outcome = FEDCLIENT_RETRY;
     event->wait_ms = fedclient_backoff_ms(client->device, slot->faults + LONGER, 0);
-    fed_logf(client->options.log, FED_LOG_WARN,
-             "task %" PRIu64 ": %s; this device gives its slot back, and tries again in %" PRIu32
-             " ms (failure %u of %d before it declines the task)",
-             event->task, why->text, event->wait_ms, slot->faults, FAULTS_MOST);
+    const fed_log_about about = {.task = event->task, .round = event->round};
+    fed_logf_about(client->options.log, FED_LOG_WARN, &about,
+                   "task %" PRIu64
+                   ": %s; this device gives its slot back, and tries again in %" PRIu32
+                   " ms (failure %u of %d before it declines the task)",
+                   event->task, why->text, event->wait_ms, slot->faults, FAULTS_MOST);
     return give_back(client, job, why);
 }
 
@@ -223,7 +227,9 @@ static fed_status step_unwanted(fedclient *client, const fedclient_job *job, fed
     const bool paused = why->status == FED_EBUSY;
     event->outcome = paused ? FEDCLIENT_PAUSED : FEDCLIENT_LATE;
     event->wait_ms = paused ? LOOK_AGAIN_MS : 0;
-    fed_logf(client->options.log, paused ? FED_LOG_DEBUG : FED_LOG_INFO, "%s", why->text);
+    const fed_log_about about = {.task = event->task, .round = event->round};
+    fed_logf_about(client->options.log, paused ? FED_LOG_DEBUG : FED_LOG_INFO, &about, "%s",
+                   why->text);
     return paused ? give_back(client, job, why) : FED_OK;
 }
 

@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fed/hash.h"
 #include "fed/utf8.h"
 #include "fedserver/audit_log.h"
 #include "fedserver/server.h"
 
-enum { REFUSALS_EVERY_MS = 10 * 1000 };
+enum { REFUSALS_EVERY_MS = 10 * 1000, SAME_REFUSAL_MS = 3600 * 1000 };
 
 void fedserver_act_for(fedserver *server, const char *by) {
     snprintf(server->actor, sizeof server->actor, "%s", by);
@@ -32,11 +33,20 @@ fed_status fedserver_audit(fedserver *server, fed_log_level level, int64_t now_m
 
 fed_status fedserver_audit_refusal(fedserver *server, int64_t now_ms, const char *reason,
                                    fed_error *err) {
+    char what[200];
+    snprintf(what, sizeof what, "%s %s", reason, server->actor);
+    const uint64_t digest = fed_digest_bytes(what, strlen(what));
+    const bool same = server->refusal_ms != 0 && digest == server->refusal;
+    const int64_t wait_ms = same ? server->refusal_wait_ms : REFUSALS_EVERY_MS;
     server->refusals++;
     if (server->refusal_ms != 0 && now_ms >= server->refusal_ms &&
-        now_ms - server->refusal_ms < REFUSALS_EVERY_MS) {
+        now_ms - server->refusal_ms < wait_ms) {
         return FED_OK;
     }
+    server->refusal = digest;
+    server->refusal_wait_ms = !same                           ? REFUSALS_EVERY_MS
+                              : 2 * wait_ms < SAME_REFUSAL_MS ? 2 * wait_ms
+                                                              : SAME_REFUSAL_MS;
     const uint64_t count = server->refusals;
     server->refusals = 0;
     server->refusal_ms = now_ms;

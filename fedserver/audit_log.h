@@ -12,8 +12,9 @@ fed_status fedserver_audit(fedserver *server, fed_log_level level, int64_t now_m
     FED_PRINTF(6, 7) FED_CHECKED;
 
 /** Count a refused request. Unless there was a line about refusals within ten seconds, write one to
- * both logs: the number of refusals since the last line, and the reason of this one. So strangers
- * can't fill the disk. */
+ * both logs: the number of refusals since the last line, and the reason of this one. While reason
+ * and visitor stay the same, the time doubles up to an hour. So strangers can't fill the disk, and
+ * a program with a revoked pass does not push other rows out. */
 fed_status fedserver_audit_refusal(fedserver *server, int64_t now_ms, const char *reason,
                                    fed_error *err) FED_CHECKED;
 

@@ -18,7 +18,7 @@ typedef struct fedserver_batch_log {
     fed_log log; /* the log that the rest of the coordinator writes to */
     const fed_log *to;
     bool open;
-    fed_writer lines; /* for each line: a byte with the level, the text, a 0 */
+    fed_writer lines; /* for each line: level, task, round, the task's name, text */
 } fedserver_batch_log;
 
 /** to: where the lines go; NULL: nowhere. The struct must not be moved after this call. */

@@ -70,9 +70,11 @@ struct fedserver {
     uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
     struct fedserver_relay *relay; /* connects front and rounds; NULL: it is not open */
     uint16_t front_port, devices_port;
-    char actor[64];     /* fedserver_act_for; "": not known */
-    uint64_t refusals;  /* number of refusals that are not yet in the audit log */
-    int64_t refusal_ms; /* when the audit log last got a line of refusals */
+    char actor[128];         /* fedserver_act_for; "": not known */
+    uint64_t refusals;       /* number of refusals that are not yet in the audit log */
+    int64_t refusal_ms;      /* when the audit log last got a line of refusals */
+    int64_t refusal_wait_ms; /* least time until the next line about the same refusal */
+    uint64_t refusal;        /* digest of that line's reason and visitor */
     fedserver_rounds rounds;
     fedserver_worker_groups groups;
     fedserver_traffic traffic;

@@ -141,9 +141,16 @@ fed_status fed_file_read_word(const char *path, char *word, size_t cap, fed_erro
     size_t len = 0;
     FED_TRY(fed_file_read_text(path, cap - 1, &text, &len, err));
     const char *first = text + strspn(text, blanks);
-    snprintf(word, cap, "%.*s", (int)strcspn(first, blanks), first);
+    const bool none = *first == '\0';
+    if (!none) {
+        snprintf(word, cap, "%.*s", (int)strcspn(first, blanks), first);
+    }
     free(text);
-    return FED_OK;
+    return none ? fed_fail(err, FED_EFORMAT,
+                           "the file %s is empty: write the token, or the secret, into its first "
+                           "line",
+                           path)
+                : FED_OK;
 }
 
 /* Map a plain file. A file of 0 bytes can't be mapped, and need not be. */

@@ -1,13 +1,9 @@
-/* Format log lines, and write them to stderr. */
+/* Format log lines, and pass them on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/log.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <time.h>
 
 enum { LINE_BYTES = 1024 };
 
@@ -20,45 +16,38 @@ static void blank_controls(char *line) {
     }
 }
 
-void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) {
-    if (log == NULL || log->write == NULL || level < log->level) {
+void fed_log_pass(const fed_log *log, fed_log_level level, const fed_log_about *about,
+                  const char *line) {
+    if (log->write_about != NULL) {
+        const fed_log_about nothing = {0};
+        log->write_about(log->user, level, about != NULL ? about : &nothing, line);
+    } else {
+        log->write(log->user, level, line);
+    }
+}
+
+static void say(const fed_log *log, fed_log_level level, const fed_log_about *about,
+                const char *format, va_list args) {
+    if (log == NULL || (log->write == NULL && log->write_about == NULL) || level < log->level) {
         return;
     }
     char line[LINE_BYTES];
+    vsnprintf(line, sizeof line, format, args);
+    blank_controls(line);
+    fed_log_pass(log, level, about, line);
+}
+
+void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    say(log, level, NULL, format, args);
     va_end(args);
-    blank_controls(line);
-    log->write(log->user, level, line);
 }
 
-/* Is stderr systemd's journal? Compare it with the device and inode in JOURNAL_STREAM, since a
- * child process with another stderr inherits that variable too. */
-static bool to_journal(void) {
-    struct stat file;
-    char *end = NULL;
-    const char *stream = getenv("JOURNAL_STREAM");
-    const unsigned long long device = stream != NULL ? strtoull(stream, &end, 10) : 0;
-    return end != NULL && *end == ':' && fstat(fileno(stderr), &file) == 0 &&
-           (unsigned long long)file.st_dev == device &&
-           (unsigned long long)file.st_ino == strtoull(end + 1, NULL, 10);
-}
-
-void fed_log_stderr(void *user, fed_log_level level, const char *line) {
-    static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
-    static const int priorities[] = {7, 6, 4, 3}; /* priorities of syslog */
-    (void)user;
-    if (to_journal()) { /* the journal adds the time by itself */
-        fprintf(stderr, "<%d>%s\n", (unsigned)level <= FED_LOG_ERROR ? priorities[level] : 6, line);
-        return;
-    }
-    time_t now = time(NULL);
-    struct tm utc = {0};
-    char stamp[32] = "";
-    if (gmtime_r(&now, &utc) != NULL) {
-        strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    }
-    const char *name = (unsigned)level <= FED_LOG_ERROR ? names[level] : "?";
-    fprintf(stderr, "%s %s %s\n", stamp, name, line); /* one call: threads' lines do not mix */
+void fed_logf_about(const fed_log *log, fed_log_level level, const fed_log_about *about,
+                    const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(log, level, about, format, args);
+    va_end(args);
 }

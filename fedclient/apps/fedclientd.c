@@ -57,6 +57,7 @@ static const char usage[] =
     "  --device NAME    compute on a GPU: gpu (the first that can be used), opencl:0, cuda:0;\n"
     "                   fedworker devices lists them\n"
     "  --verbose        log more\n"
+    "  --log text|json  text (default), or one JSON object a line\n"
     "  --version, --help\n"
     "\n"
     "Ends with 0 when finished or stopped by SIGINT or SIGTERM, 1 on a failure that needs a "
@@ -94,8 +95,8 @@ int main(int argc, char **argv) {
     s.stop = fedclientd_catch_signals();
     fed_status status = fedclientd_serve(&s, &err);
     if (status != FED_OK && *s.stop == 0) {
-        fprintf(stderr, "fedclientd: %s\n",
-                err.text[0] != '\0' ? err.text : fed_status_text(status));
+        fedclientd_say_why(&s.log, "fedclientd",
+                           err.text[0] != '\0' ? err.text : fed_status_text(status));
         return STATUS_FAILED;
     }
     return 0;

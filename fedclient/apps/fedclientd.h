@@ -58,6 +58,10 @@ const atomic_int *fedclientd_catch_signals(void);
  * with until_finished until there is nothing more to do. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
+/** fedclientd_report.c: write why the program ends, to stderr as "PROGRAM: why", or to the log if
+ * that is JSON. */
+void fedclientd_say_why(const fed_log *log, const char *program, const char *why);
+
 /** fedclientd_report.c: log a line about an event; some events only libfedclient logs. `why` is the
  * reason if the event is a pause. A wait for the same reason as the event before is logged with
  * --verbose only. */

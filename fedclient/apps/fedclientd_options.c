@@ -71,6 +71,10 @@ static fed_status take_transport(const char *value, void *values, fed_error *err
                     value);
 }
 
+static fed_status take_log(const char *value, void *values, fed_error *err) {
+    return fed_log_choose(value, NULL, &((fedclientd_settings *)values)->log, err);
+}
+
 #define AT(member) offsetof(fedclientd_settings, member)
 enum { ANY = FEDCLIENTD_COMMAND };
 static const option_row device_rows[] = {
@@ -97,6 +101,7 @@ static const option_row device_rows[] = {
     {"until-finished", OPTION_FLAG, AT(until_finished), .commands = ANY},
     {"normalise", OPTION_FLAG, AT(work.normalise), .commands = ANY},
     {"verbose", OPTION_FLAG, AT(verbose), .commands = ANY},
+    {"log", OPTION_OTHER, .commands = ANY, .take = take_log},
 };
 #undef AT
 

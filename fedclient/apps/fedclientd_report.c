@@ -1,6 +1,7 @@
 /* fedclientd's log lines about events. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "fedclient/apps/fedclientd.h"
 
@@ -24,40 +25,52 @@ static void say_wait(const fed_log *log, const fedclient_event *before,
 
 void fedclientd_report(const fed_log *log, const fedclient_event *before,
                        const fedclient_event *event, const char *why) {
+    const fed_log_about about = {.task = event->task, .round = event->round};
     switch (event->outcome) {
     case FEDCLIENT_WAITED:
     case FEDCLIENT_PAUSED:
         say_wait(log, before, event, why);
         break;
     case FEDCLIENT_COUNTED:
-        fed_logf(log, FED_LOG_INFO, "round %" PRIu32 ": update counted, training loss %.4f",
-                 event->round, (double)event->loss);
+        fed_logf_about(log, FED_LOG_INFO, &about,
+                       "round %" PRIu32 ": update counted, training loss %.4f", event->round,
+                       (double)event->loss);
         break;
     case FEDCLIENT_EVALUATED:
         if (event->regression) {
-            fed_logf(log, FED_LOG_INFO,
-                     "version %" PRIu32 ": mean squared error %.6g (%" PRIu32 " samples)",
-                     event->version, (double)event->loss, event->samples);
+            fed_logf_about(log, FED_LOG_INFO, &about,
+                           "version %" PRIu32 ": mean squared error %.6g (%" PRIu32 " samples)",
+                           event->version, (double)event->loss, event->samples);
             break;
         }
-        fed_logf(log, FED_LOG_INFO,
-                 "version %" PRIu32 ": accuracy %.2f %% (%" PRIu32 " of %" PRIu32 "), loss %.4f",
-                 event->version, 100.0 * event->correct / event->samples, event->correct,
-                 event->samples, (double)event->loss);
+        fed_logf_about(log, FED_LOG_INFO, &about,
+                       "version %" PRIu32 ": accuracy %.2f %% (%" PRIu32 " of %" PRIu32
+                       "), loss %.4f",
+                       event->version, 100.0 * event->correct / event->samples, event->correct,
+                       event->samples, (double)event->loss);
         break;
     case FEDCLIENT_FINISHED:
-        fed_logf(log, FED_LOG_INFO, "the task is finished; its model is version %" PRIu32,
-                 event->version);
+        fed_logf_about(log, FED_LOG_INFO, &about,
+                       "the task is finished; its model is version %" PRIu32, event->version);
         break;
     case FEDCLIENT_LATE:
-        fed_logf(log, FED_LOG_INFO,
-                 "round %" PRIu32 ": this device was late, so nothing is sent; what it has trained "
-                 "goes with its next update",
-                 event->round);
+        fed_logf_about(log, FED_LOG_INFO, &about,
+                       "round %" PRIu32
+                       ": this device was late, so nothing is sent; what it has trained "
+                       "goes with its next update",
+                       event->round);
         break;
     case FEDCLIENT_REFUSED:
     case FEDCLIENT_RETRY:
     case FEDCLIENT_DECLINED:
         break;
+    }
+}
+
+void fedclientd_say_why(const fed_log *log, const char *program, const char *why) {
+    if (log->write_about != NULL) {
+        fed_logf(log, FED_LOG_ERROR, "%s", why);
+    } else {
+        fprintf(stderr, "%s: %s\n", program, why);
     }
 }

@@ -52,10 +52,11 @@ static void progress(void *user, const fedclient_round *round, uint32_t done, ui
     int64_t now_ms = fed_clock_monotonic_ms();
     if (now_ms - d->told_ms >= EVERY_MS && done < total) {
         d->told_ms = now_ms;
-        fed_logf(&d->settings->log, FED_LOG_INFO,
-                 "round %" PRIu32 ": %" PRIu32 " of %" PRIu32 " steps, %" PRIu32
-                 " s until the deadline",
-                 round->round, done, total, fedclient_round_left_ms(round) / 1000);
+        const fed_log_about about = {.task = round->task->id, .round = round->round};
+        fed_logf_about(&d->settings->log, FED_LOG_INFO, &about,
+                       "round %" PRIu32 ": %" PRIu32 " of %" PRIu32 " steps, %" PRIu32
+                       " s until the deadline",
+                       round->round, done, total, fedclient_round_left_ms(round) / 1000);
     }
 }
 

@@ -36,8 +36,8 @@ static fed_status await_detector(const fedworker_page *page, fed_error *err) {
 
 /* The failure detector has ended the job. This process may hang in MPI, so it exits. */
 static void end_process(void *user, const char *why) {
-    (void)user;
-    fprintf(stderr, "fedworker: %s\n", why);
+    const fedworker_cluster *c = user;
+    fedclientd_say_why(&c->device.log, "fedworker", why);
     _exit(1); /* mpirun ends the others */
 }
 
@@ -63,7 +63,8 @@ static fed_status get_ready(replica *r, fed_error *err) {
                                        .computes_on = computes_on,
                                        .listens = c->processes,
                                        .patience_ms = mpi ? MPI_PATIENCE_MS : 0,
-                                       .over = mpi ? end_process : NULL};
+                                       .over = mpi ? end_process : NULL,
+                                       .user = (void *)(uintptr_t)c};
     FED_TRY(feddc_watch_open(&watch, &r->watch, err));
     feddc_worker_options o = {.exchange = {.link = c->choice.link,
                                            .collective = c->choice.collective,

@@ -3,6 +3,7 @@
 #include "fedclient/apps/fedworker_serve.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ const char *const fedworker_serve_usage =
     "  --min N            with tcp: the worker group goes on while N workers are left (all)\n"
     "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --slots,\n"
     "  --memory, --transport, --downloads-ca, --no-caches, --backend, --device,\n"
-    "  --until-finished, --normalise, --verbose   see fedclientd --help\n"
+    "  --until-finished, --normalise, --verbose, --log   see fedclientd --help\n"
     "\n";
 
 static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_error *err) {
@@ -95,5 +96,10 @@ fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) {
     c.device.work.group = fedworker_round;
     c.device.work.worker_group_user = &c;
     c.device.stop = fedclientd_catch_signals();
-    return serve(&c, err);
+    const fed_status status = serve(&c, err);
+    if (status != FED_OK && status != FED_ECANCELED && c.device.log.write_about != NULL) {
+        fedclientd_say_why(&c.device.log, "fedworker", err->text);
+        exit(EXIT_FAILURE); /* main would print the error as text */
+    }
+    return status;
 }

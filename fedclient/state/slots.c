@@ -122,8 +122,9 @@ static fed_status empty_if_stale(const fedclient *client, fedclient_slot *slot, 
     if (!is_sending(slot) || !is_overtaken(client, slot)) {
         return FED_OK;
     }
-    fed_logf(
-        client->options.log, FED_LOG_WARN,
+    const fed_log_about about = {.task = task_of(slot)};
+    fed_logf_about(
+        client->options.log, FED_LOG_WARN, &about,
         "slot %u was out of use, in a program with fewer slots, while an update of task %" PRIu64
         " was on its way: what was left to send to that task is dropped",
         slot->number, task_of(slot));

@@ -118,10 +118,11 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
 /** Begin without a residual: the stored one does not fit this task, or none is stored. */
 static void start_anew(const fedclient *client, fedclient_job *job) {
     if (job->residual.bytes != NULL) {
-        fed_logf(client->options.log, FED_LOG_INFO,
-                 "task %" PRIu64 " begins; what this device had left to send to task %" PRIu64
-                 " is dropped",
-                 job->assignment.task.id, client->slot->residual.task);
+        const fed_log_about about = {.task = job->assignment.task.id};
+        fed_logf_about(client->options.log, FED_LOG_INFO, &about,
+                       "task %" PRIu64 " begins; what this device had left to send to task %" PRIu64
+                       " is dropped",
+                       job->assignment.task.id, client->slot->residual.task);
     }
     fedclient_record_free(&job->residual);
 }

@@ -284,8 +284,9 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
         client->failures += cloned ? CLONED_FAILURES : 1;
         job->event->wait_ms = fedclient_backoff_ms(client->device, client->failures, 0);
     }
-    fed_logf(
-        client->options.log, cloned ? FED_LOG_WARN : FED_LOG_INFO,
+    const fed_log_about about = {.task = update.task, .round = update.round};
+    fed_logf_about(
+        client->options.log, cloned ? FED_LOG_WARN : FED_LOG_INFO, &about,
         "round %" PRIu32
         ": the coordinator did not count this update, which is kept for the next round: %s (%s)",
         update.round, answer->message, answer->error);

@@ -37,6 +37,7 @@ typedef struct arguments {
     long front_port; /* -1: not given */
     long devices_port;
     bool quiet, no_front, keep;
+    const char *log;
     long count, hours, requests, connections, parent;
     long front_socket, ready; /* descriptors; 0: none */
     double device_days, task_memory;

@@ -41,6 +41,7 @@ static const struct row {
     {"parent", WHOLE, AT(parent), 1, INT_MAX},
     {"ready", WHOLE, AT(ready), 3, INT_MAX},
     {"quiet", FLAG, AT(quiet), 0, 0},
+    {"log", TEXT, AT(log), 0, 0},
     {"json", FLAG, AT(json), 0, 0},
     {"force", FLAG, AT(force), 0, 0},
     {"count", WHOLE, AT(count), 1, 1e6},
@@ -80,6 +81,7 @@ static const arguments defaults = {.bind = "127.0.0.1",
                                    .hours = 24,
                                    .role = "device",
                                    .page = "loopback",
+                                   .log = "text",
                                    .days = 365};
 
 int command_usage(const arguments *args, const char *what, const char *value) {

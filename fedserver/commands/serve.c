@@ -68,8 +68,9 @@ static void exec_front(const front *f, int ready, pid_t parent_pid) {
     const char *const more[] = {"--front-socket", socket_text,   "--front-port",  ports[0],
                                 "--devices-port", ports[1],      "--device-days", days,
                                 "--requests",     requests,      "--parent",      parent,
-                                "--page",         f->args->page, "--ready",       ready_text};
-    /* SPARE: --proxy-protocol, its value, --quiet, and the NULL at the end */
+                                "--page",         f->args->page, "--ready",       ready_text,
+                                "--log",          f->args->log};
+    /* SPARE: --proxy-protocol and its value, --quiet, and the NULL at the end */
     enum { FIRST = 6, MORE = sizeof more / sizeof more[0], SPARE = 4 };
     const char *words[FIRST + MORE + SPARE] = {"fedserver-front", "front",  "--dir",
                                                f->args->dir,      "--bind", f->args->bind};
@@ -310,12 +311,27 @@ static int fail(const fed_log *log, const fed_error *err) {
     return COMMAND_FAILED;
 }
 
-static int run(const arguments *args) {
-    const fed_log log = {.write = fed_log_stderr,
-                         .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
+/* Read the options of both commands that are words of a list. part: which process writes the log.
+ * False: the error is printed. */
+static bool read_words(const arguments *args, const char *part, fed_log *log) {
     fedserver_page page;
+    fed_error err = {0};
+    *log = (fed_log){.level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
     if (!command_find_page(args->page, &page)) {
-        return command_usage(args, "--page must be loopback, operators or all, not", args->page);
+        command_usage(args, "--page must be loopback, operators or all, not", args->page);
+        return false;
+    }
+    if (fed_log_choose(args->log, part, log, &err) != FED_OK) {
+        command_usage(args, err.text, "");
+        return false;
+    }
+    return true;
+}
+
+static int run(const arguments *args) {
+    fed_log log;
+    if (!read_words(args, "rounds", &log)) {
+        return COMMAND_USAGE;
     }
     if (args->cluster != NULL && args->upstream != NULL) {
         return command_usage(
@@ -352,16 +368,14 @@ static int run(const arguments *args) {
 
 /* Of the two processes that serve, only the front reads the CA's key. */
 static int serve_front(const arguments *args) {
-    fedserver_page page;
-    if (!command_find_page(args->page, &page)) {
-        return command_usage(args, "--page must be loopback, operators or all, not", args->page);
+    fed_log log;
+    if (!read_words(args, "front", &log)) {
+        return COMMAND_USAGE;
     }
     if (args->parent != 0 &&
         (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != (pid_t)args->parent)) {
         return COMMAND_FAILED; /* the parent has ended already, so end silently */
     }
-    const fed_log log = {.write = fed_log_stderr,
-                         .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
     const fedserver_http_options options = {.bind = args->bind,
                                             .front_port = front_port_of(args),
                                             .devices_port = (uint16_t)args->devices_port,
@@ -385,7 +399,7 @@ const command command_run = {
     .name = "run",
     .run = run,
     .options = "bind front-port devices-port device-days requests connections task-memory page "
-               "proxy-protocol no-front cluster quiet upstream upstream-ca upstream-token "
+               "proxy-protocol no-front cluster quiet log upstream upstream-ca upstream-token "
                "upstream-token-file edge-cohort edge-goal edge-minimum "
                "site-cohort site-goal site-minimum name",
     .brief = "serve",
@@ -415,6 +429,7 @@ const command command_run = {
         "                     one leads, the others pass requests on and take over from it. They\n"
         "                     reach this coordinator at that IP address and port\n"
         "  --quiet            log warnings and errors only\n"
+        "  --log text|json    text (default), or one JSON object a line\n"
         "As an edge aggregator: a device of another coordinator, upstream, whose trainings are "
         "rounds here\n"
         "  --upstream URL     upstream's front, https://HOST:8443\n"
@@ -434,7 +449,7 @@ const command command_front = {
     .name = "front",
     .run = serve_front,
     .options = "bind front-port devices-port device-days requests page proxy-protocol "
-               "front-socket parent ready quiet",
+               "front-socket parent ready quiet log",
     .brief = "serve people and enrolment, apart from run",
     .help = "usage: fedserver front --dir DIR --devices-port N [--bind ADDRESS] [--front-port N] "
             "[--quiet]\n"
@@ -443,7 +458,7 @@ const command command_front = {
             "starts one by itself; by hand it can be another user's (deploy/systemd).\n"
             "  --devices-port N    where `fedserver run --no-front` serves devices\n"
             "  --bind, --front-port, --device-days, --requests, --page,\n"
-            "  --proxy-protocol, --quiet    as for `fedserver run`\n"
+            "  --proxy-protocol, --quiet, --log    as for `fedserver run`\n"
             "  --front-socket FD   an open listening socket, instead of --bind and --front-port\n"
             "  --parent PID        end when that process, the parent, ends\n"
             "  --ready FD          write a byte to this open pipe once the port is served\n"};

@@ -105,7 +105,8 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
 
 /* Write a line of the device, unless it is one of the failures in u->said. The wait for the next
  * try differs each time, and is no part of the failure. */
-static void say_once(void *user, fed_log_level level, const char *line) {
+static void say_once(void *user, fed_log_level level, const fed_log_about *about,
+                     const char *line) {
     upstream *u = user;
     const char *wait = strstr(line, "; trying again in ");
     const size_t len = wait != NULL ? (size_t)(wait - line) : strlen(line);
@@ -118,7 +119,7 @@ static void say_once(void *user, fed_log_level level, const char *line) {
         }
         u->said[u->said_count++ % SAID] = digest;
     }
-    u->log->write(u->log->user, level, line);
+    fed_log_pass(u->log, level, about, line);
 }
 
 /* Wait a while for the serving thread. True: it has answered. offer: gets the new left_ms; NULL:
@@ -386,7 +387,7 @@ fed_status upstream_open(fedserver *server, const arguments *args, const fed_log
     }
     u->args = args;
     u->log = log;
-    u->device_log = (fed_log){.write = say_once, .user = u, .level = log->level};
+    u->device_log = (fed_log){.write_about = say_once, .user = u, .level = log->level};
     pthread_mutex_init(&u->mutex, NULL);
     /* wait by the monotonic clock, because the wall clock may be set back */
     pthread_condattr_t monotonic;

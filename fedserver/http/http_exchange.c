@@ -246,6 +246,8 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.cookie = header(x, MHD_HTTP_HEADER_COOKIE);
+    http_address_write(&x->peer->wire.address, x->address);
+    x->request.address = x->address;
     x->request.loopback = http_address_loopback(&x->peer->wire.address) && !proxied(x);
     x->request.agent = header(x, MHD_HTTP_HEADER_USER_AGENT);
     x->request.device_name = header(x, "Fed-Device-Name");

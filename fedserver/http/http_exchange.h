@@ -59,6 +59,7 @@ typedef struct http_exchange {
     struct http_exchange *next; /* in http.queue or http.pending */
     int64_t begun_ms, parked_ms, pending_until_ms;
     fedserver_request request;
+    char address[HTTP_ADDRESS_TEXT];
     http_tls_identity identity; /* the peer's identity, copied for STATE_CUT */
     uint8_t *body;
     size_t body_size; /* capacity of body; request.body_len bytes are filled */

@@ -25,6 +25,12 @@ void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]) {
     fed_sha256(token, strlen(token), hash);
 }
 
+void fedserver_pass_id(const char *token, char id[FEDSERVER_PASS_ID]) {
+    uint8_t hash[FED_SHA256_SIZE];
+    fedserver_token_hash(token, hash);
+    fed_hex(hash, (FEDSERVER_PASS_ID - 1) / 2, id);
+}
+
 fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver_pass_kind kind,
                                int64_t expires_ms, char token[FEDSERVER_TOKEN], fed_error *err) {
     char text[FEDSERVER_TOKEN];

@@ -21,6 +21,10 @@ fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED
 /** Compute the hash by which the store knows a token. */
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 
+/** Write the first digits of the token's hash, by which people and logs name a token or pass. */
+enum { FEDSERVER_PASS_ID = sizeof((fedserver_token_entry *)NULL)->id };
+void fedserver_pass_id(const char *token, char id[FEDSERVER_PASS_ID]);
+
 /** Make a pass and store it. */
 fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver_pass_kind kind,
                                int64_t expires_ms, char token[FEDSERVER_TOKEN],

@@ -168,10 +168,12 @@ static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *o
     leftovers l = {.count = 0};
     FED_TRY(fedserver_task_each(edge->server, now_ms, note_leftover, &l, err));
     for (size_t k = 0; k < l.count; k++) {
-        fed_logf(edge->server->log, FED_LOG_WARN,
-                 "task %llu is cancelled: upstream has assigned another task, or has changed this "
-                 "one's settings, or the edge aggregator's record of it is lost",
-                 (unsigned long long)l.ids[k]);
+        const fed_log_about about = {.task = l.ids[k]};
+        fed_logf_about(
+            edge->server->log, FED_LOG_WARN, &about,
+            "task %llu is cancelled: upstream has assigned another task, or has changed this "
+            "one's settings, or the edge aggregator's record of it is lost",
+            (unsigned long long)l.ids[k]);
         FED_TRY(fedserver_task_change(edge->server, now_ms, l.ids[k], FEDSERVER_CANCEL, err));
     }
     FED_TRY(fedserver_task_queue(edge->server, &task, offer->values, offer->size, err));
@@ -262,9 +264,10 @@ static fed_status close_round(fedserver_edge *edge, const fedserver_edge_offer *
         status = let_go(edge, err);
     }
     FED_TRY(fedserver_finish(edge->server, status, err));
-    fed_logf(edge->server->log, FED_LOG_INFO,
-             "round %u is closed: its %u updates, of %u samples, go upstream as one", round,
-             updates, edge->record.closed_samples);
+    const fed_log_about about = {.task = edge->record.task, .round = round};
+    fed_logf_about(edge->server->log, FED_LOG_INFO, &about,
+                   "round %u is closed: its %u updates, of %u samples, go upstream as one", round,
+                   updates, edge->record.closed_samples);
     hand_over(edge, change);
     return FED_OK;
 }
@@ -291,10 +294,11 @@ static fed_status tend_open(fedserver_edge *edge, const fedserver_edge_offer *of
     rules->goal = edge->rules.goal;
     rules->minimum = edge->rules.minimum;
     if (r->closed_round == round->number && r->closed_number < offer->number) {
-        fed_logf(edge->server->log, FED_LOG_WARN,
-                 "the edge aggregator's task was resumed, but its round %u has gone upstream "
-                 "already; the task is paused again until the next version comes",
-                 round->number);
+        const fed_log_about about = fedserver_task_about(&training(edge)->task, round->number);
+        fed_logf_about(edge->server->log, FED_LOG_WARN, &about,
+                       "the edge aggregator's task was resumed, but its round %u has gone upstream "
+                       "already; the task is paused again until the next version comes",
+                       round->number);
         return fedserver_finish(edge->server, let_go(edge, err), err);
     }
     if (stale && round->received == 0) {
@@ -340,6 +344,7 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
 static fed_status begin_turn(const fedserver_edge *edge, bool *held, fed_error *err) {
     fedserver *server = edge->server;
     fedserver_batch_log_begin(&server->batch_log);
+    fedserver_act_for(server, "by=upstream");
     FED_TRY(fedserver_held_reserve(&server->held, server->store, server->db, server->log, err));
     *held = fedserver_is_held(&server->held);
     return FED_OK;
@@ -350,6 +355,7 @@ static fed_status begin_turn(const fedserver_edge *edge, bool *held, fed_error *
 static fed_status end_turn(const fedserver_edge *edge, fed_status status, fed_error *err) {
     fedserver *server = edge->server;
     status = fedserver_finish(server, status, err);
+    fedserver_act_for(server, "");
     fedserver_batch_log_end(&server->batch_log, status == FED_OK);
     if (status != FED_OK && status != FED_EDECLINED) {
         /* FED_EDECLINED means that nothing has changed. */

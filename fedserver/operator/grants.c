@@ -113,16 +113,17 @@ fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const cha
 
 fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
                                 int64_t ttl_s, char token[FEDSERVER_TOKEN], fed_error *err) {
-    char text[FEDSERVER_TOKEN];
+    char text[FEDSERVER_TOKEN], id[FEDSERVER_PASS_ID];
+    const char *name = kind == FEDSERVER_PASS_LINK ? "link" : "bearer";
     fed_status status = server->store->pass_end(server->db, now_ms, err);
     if (status == FED_OK) {
         status =
             fedserver_pass_make(server->store, server->db, kind, now_ms + ttl_s * 1000, text, err);
     }
     if (status == FED_OK) {
-        status =
-            fedserver_audit(server, FED_LOG_INFO, now_ms, "pass_made", err, "kind=%s seconds=%lld",
-                            kind == FEDSERVER_PASS_LINK ? "link" : "bearer", (long long)ttl_s);
+        fedserver_pass_id(text, id);
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "pass_made", err,
+                                 "kind=%s %s=%s seconds=%lld", name, name, id, (long long)ttl_s);
     }
     FED_TRY(fedserver_finish(server, status, err));
     memcpy(token, text, sizeof text);

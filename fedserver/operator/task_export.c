@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fed/checkpoint.h"
 #include "fed/file.h"
@@ -40,7 +41,7 @@ static fed_status save_model(const fedserver_task *task, const fedserver_model_r
 }
 
 fed_status fedserver_model_write(fedserver *server, uint64_t task, const char *path, unsigned mode,
-                                 fed_error *err) {
+                                 fedserver_written *written, fed_error *err) {
     fedserver_task found;
     fedserver_model_row row;
     fed_status status = pick_task(server, task, &found, err);
@@ -57,6 +58,8 @@ fed_status fedserver_model_write(fedserver *server, uint64_t task, const char *p
     }
     FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
     status = save_model(&found, &row, path, mode, err);
+    *written = (fedserver_written){.task = found.wire.id, .version = row.version};
+    memcpy(written->name, found.name, sizeof written->name);
     free(row.values);
     free(row.residual);
     free(row.state);
@@ -65,7 +68,8 @@ fed_status fedserver_model_write(fedserver *server, uint64_t task, const char *p
 
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) {
-    return fedserver_model_write(server, task, path, FED_FILE_OUTPUT | 0600, err);
+    fedserver_written written;
+    return fedserver_model_write(server, task, path, FED_FILE_OUTPUT | 0600, &written, err);
 }
 
 typedef struct history {

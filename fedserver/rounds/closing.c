@@ -242,10 +242,12 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     c->apart = true;
     c->started = fed_thread_start(&c->thread, run, c);
     if (!c->started) {
-        fed_logf(rounds->log, FED_LOG_WARN,
-                 "task %llu: can't start the thread that closes round %u; the next batch tries "
-                 "again (allow more threads: ulimit -u, TasksMax)",
-                 (unsigned long long)c->t.task.wire.id, c->t.round.number);
+        const fed_log_about about = fedserver_task_about(&c->t.task, c->t.round.number);
+        fed_logf_about(
+            rounds->log, FED_LOG_WARN, &about,
+            "task %llu: can't start the thread that closes round %u; the next batch tries "
+            "again (allow more threads: ulimit -u, TasksMax)",
+            (unsigned long long)c->t.task.wire.id, c->t.round.number);
     }
 }
 

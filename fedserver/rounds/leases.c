@@ -516,8 +516,9 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_training *t,
     /* a decline that the device repeats is not logged again */
     if (!fedserver_declined(t, device, now_ms)) {
         fed_hex(device->fingerprint, DIGITS / 2, name);
-        fed_logf(
-            rounds->log, FED_LOG_WARN,
+        const fed_log_about about = fedserver_task_about(&t->task, 0);
+        fed_logf_about(
+            rounds->log, FED_LOG_WARN, &about,
             "device %s declines task %llu (%s): %s; it is asked again after its next start, or "
             "after 24 hours",
             name, (unsigned long long)t->task.wire.id, t->task.name, reason);

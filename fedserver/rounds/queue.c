@@ -35,8 +35,9 @@ static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {
             return fed_fail(err, status, "%s", absent.text);
         }
         rounds->shrinks = true;
-        fed_logf(rounds->log, FED_LOG_INFO, "task %llu is cancelled; its model is deleted",
-                 (unsigned long long)id);
+        const fed_log_about about = {.task = id};
+        fed_logf_about(rounds->log, FED_LOG_INFO, &about,
+                       "task %llu is cancelled; its model is deleted", (unsigned long long)id);
     }
 }
 
@@ -48,9 +49,11 @@ static fed_status follow_task(fedserver_rounds *rounds, fedserver_training *t, b
     if (*stays) {
         return fedserver_declines_load(rounds, t, err);
     }
-    fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) stops with version %u: it is %s",
-             (unsigned long long)now.wire.id, now.name, t->versions.version,
-             fedserver_task_state_name(now.state));
+    const fed_log_about about = fedserver_task_about(&now, 0);
+    fed_logf_about(rounds->log, FED_LOG_INFO, &about,
+                   "task %llu (%s) stops with version %u: it is %s",
+                   (unsigned long long)now.wire.id, now.name, t->versions.version,
+                   fedserver_task_state_name(now.state));
     fedserver_rounds_remove(rounds, t);
     rounds->epoch++;
     rounds->queue_changed = true;
@@ -141,8 +144,9 @@ static void say_that_it_waits(fedserver_rounds *rounds, const fedserver_task *ta
     }
     rounds->said_waits = task->wire.id;
     fedserver_memory_report(rounds->memory_limit, used, need, why, sizeof why);
-    fed_logf(rounds->log, FED_LOG_WARN, "task %llu (%s) waits in the queue: %s",
-             (unsigned long long)task->wire.id, task->name, why);
+    const fed_log_about about = fedserver_task_about(task, 0);
+    fed_logf_about(rounds->log, FED_LOG_WARN, &about, "task %llu (%s) waits in the queue: %s",
+                   (unsigned long long)task->wire.id, task->name, why);
 }
 
 typedef struct starting {

@@ -63,9 +63,10 @@ static fed_status open_task(const loading *l, const fedserver_task *task, fedser
     if (task->state == FEDSERVER_TASK_RUNNING) {
         return fedserver_set_aside(l->rounds, task, &why, err);
     }
-    fed_logf(l->rounds->log, FED_LOG_ERROR,
-             "task %llu (%s) is finished, but devices can't get its last model: %s",
-             (unsigned long long)task->wire.id, task->name, why.text);
+    const fed_log_about about = fedserver_task_about(task, 0);
+    fed_logf_about(l->rounds->log, FED_LOG_ERROR, &about,
+                   "task %llu (%s) is finished, but devices can't get its last model: %s",
+                   (unsigned long long)task->wire.id, task->name, why.text);
     return FED_OK;
 }
 
@@ -78,10 +79,12 @@ static fed_status load_running(void *user, const fedserver_task *task, bool *mor
     if (t == NULL) {
         return FED_OK;
     }
-    fed_logf(rounds->log, FED_LOG_INFO,
-             "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates have arrived",
-             (unsigned long long)task->wire.id, task->name, t->round.number, t->round.attempt,
-             t->round.received, task->rules.goal);
+    const fed_log_about about = fedserver_task_about(task, t->round.number);
+    fed_logf_about(
+        rounds->log, FED_LOG_INFO, &about,
+        "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates have arrived",
+        (unsigned long long)task->wire.id, task->name, t->round.number, t->round.attempt,
+        t->round.received, task->rules.goal);
     return FED_OK;
 }
 

@@ -25,9 +25,10 @@ fed_status fedserver_set_aside(fedserver_rounds *rounds, const fedserver_task *t
              (unsigned long long)task->wire.id, task->name, why->text);
     fed_utf8_clean(entry.detail);
     FED_TRY(rounds->store->audit_add(rounds->db, &entry, err));
-    fed_logf(rounds->log, FED_LOG_ERROR,
-             "task %llu (%s) is paused, because it can't be read: %s; mend that, then call "
-             "`fedserver resume`",
-             (unsigned long long)task->wire.id, task->name, why->text);
+    const fed_log_about about = fedserver_task_about(task, 0);
+    fed_logf_about(rounds->log, FED_LOG_ERROR, &about,
+                   "task %llu (%s) is paused, because it can't be read: %s; mend that, then call "
+                   "`fedserver resume`",
+                   (unsigned long long)task->wire.id, task->name, why->text);
     return FED_OK;
 }

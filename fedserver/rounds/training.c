@@ -206,9 +206,11 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     assert(fedserver_training_runs(t));
     FED_TRY(fedserver_round_save(rounds, t, err));
     fedserver_slots_open(rounds, t, now_ms);
-    fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
-             (unsigned long long)t->task.wire.id, t->task.name, again ? "goes on" : "starts",
-             t->round.number, t->task.rules.rounds, t->arch.layout.size);
+    const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
+    fed_logf_about(rounds->log, FED_LOG_INFO, &about,
+                   "task %llu (%s) %s: round %u of %u, %zu parameters",
+                   (unsigned long long)t->task.wire.id, t->task.name, again ? "goes on" : "starts",
+                   t->round.number, t->task.rules.rounds, t->arch.layout.size);
     return FED_OK;
 }
 
@@ -292,8 +294,9 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     t->task.finished_ms = now_ms;
     rounds->queue_changed = true;
     rounds->shrinks = true;
-    fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
-             (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
+    const fed_log_about about = fedserver_task_about(&t->task, 0);
+    fed_logf_about(rounds->log, FED_LOG_INFO, &about, "task %llu (%s) is finished with version %u",
+                   (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
     return finish_task(rounds, t, err);
 }
 
@@ -313,8 +316,9 @@ void fedserver_training_say(const fedserver_rounds *rounds, const fedserver_trai
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fed_logf(rounds->log, level, "task %llu (%s): round %u: %s",
-             (unsigned long long)t->task.wire.id, t->task.name, round, text);
+    const fed_log_about about = fedserver_task_about(&t->task, round);
+    fed_logf_about(rounds->log, level, &about, "task %llu (%s): round %u: %s",
+                   (unsigned long long)t->task.wire.id, t->task.name, round, text);
 }
 
 static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,

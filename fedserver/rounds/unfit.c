@@ -14,9 +14,10 @@ fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *t,
     const int64_t refusals = fedserver_marks_get(&t->unfit, device->id, 0) + 1;
     if (refusals == 1) {
         fed_hex(device->fingerprint, DIGITS / 2, name);
-        fed_logf(rounds->log, FED_LOG_WARN,
-                 "device %s: its update of task %llu (%s) is refused: %s", name,
-                 (unsigned long long)t->task.wire.id, t->task.name, why->text);
+        const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
+        fed_logf_about(rounds->log, FED_LOG_WARN, &about,
+                       "device %s: its update of task %llu (%s) is refused: %s", name,
+                       (unsigned long long)t->task.wire.id, t->task.name, why->text);
     }
     if (refusals < FEDSERVER_UNFIT_MOST) {
         return fedserver_marks_set(&t->unfit, device->id, refusals, err);

@@ -197,7 +197,9 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     const int32_t days = fedserver_certificate_days(server->directory, call->now_ms);
     if (days != INT32_MIN) {
         fedserver_metric_gauge(&w, "fed_certificate_days",
-                               "Whole days until server.pem expires; below 0: it has expired.",
+                               "The earlier name, which 0.3.0 drops, of "
+                               "fed_certificate_expires_seconds{certificate=\"server\"}, as whole "
+                               "days from now.",
                                days);
     }
     write_devices(&w, server, enrolled, call->now_ms);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/audit_log.h"
 #include "fedserver/operator/task_export.h"
 #include "fedserver/paths.h"
 #include "fedserver/routes/answers.h"
@@ -42,11 +43,12 @@ fed_status fedserver_get_safetensors(fedserver *server, const fedserver_call *ca
     uint64_t task = 0;
     char path[1024], name[40];
     fed_error why = {0};
+    fedserver_written written;
     (void)fedserver_query_number(call->request->query, "task", UINT64_MAX / 2, &task);
     snprintf(name, sizeof name, "download-%ld.safetensors", (long)getpid());
     fedserver_path(server->directory, name, path, sizeof path);
     /* A visitor's request must not stop the coordinator, so a failure becomes an answer. */
-    const fed_status made = fedserver_model_write(server, task, path, 0600, &why);
+    const fed_status made = fedserver_model_write(server, task, path, 0600, &written, &why);
     if (made != FED_OK) {
         return made == FED_ENOTFOUND
                    ? fedserver_answer_error(response, err, 404, "task_unknown",
@@ -55,8 +57,13 @@ fed_status fedserver_get_safetensors(fedserver *server, const fedserver_call *ca
     }
     fed_writer w;
     fed_writer_growing(&w);
-    const fed_status status = read_whole(path, &w, err);
+    fed_status status = read_whole(path, &w, err);
     (void)unlink(path);
+    if (status == FED_OK) {
+        status = fedserver_audit(server, FED_LOG_INFO, call->now_ms, "model_downloaded", err,
+                                 "task=%llu name=\"%s\" version=%u",
+                                 (unsigned long long)written.task, written.name, written.version);
+    }
     if (status != FED_OK) {
         fed_writer_free(&w);
         return status;

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/enrolment.h"
-#include "fedserver/identity/passes.h"
 #include "fedserver/routes/router.h"
 
 fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,
@@ -19,15 +18,12 @@ fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,
                                            .len = request->body_len};
     FED_TRY(fedserver_enrol(&auth, &applicant, call->now_ms, &outcome, &issued, &why, err));
     if (outcome == FEDSERVER_ENROLLED) {
-        char digits[17], token[13];
-        uint8_t hash[FED_SHA256_SIZE];
+        char digits[17];
         fed_hex(issued.device.fingerprint, 8, digits);
-        fedserver_token_hash(request->bearer, hash);
-        fed_hex(hash, 6, token);
         FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "enrolled", err,
-                                "device=%s role=%s tag=\"%s\" name=\"%s\" token=%s", digits,
+                                "device=%s role=%s tag=\"%s\" name=\"%s\"", digits,
                                 fedserver_role_name(issued.device.role), issued.device.tag,
-                                issued.device.name, token));
+                                issued.device.name));
     }
     return fedserver_answer_certificate(server, call, outcome, &issued, &why, response, err);
 }

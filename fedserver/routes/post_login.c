@@ -25,14 +25,17 @@ fed_status fedserver_post_login(fedserver *server, const fedserver_call *call,
                                                          : NULL;
     if (word == NULL) {
         fedserver_token_hash(token, hash);
-        char text[FEDSERVER_TOKEN];
+        char text[FEDSERVER_TOKEN], link[FEDSERVER_PASS_ID], session[FEDSERVER_PASS_ID];
         FED_TRY(server->store->pass_use(server->db, hash, call->now_ms, err));
         FED_TRY(fedserver_pass_make(server->store, server->db, FEDSERVER_PASS_SESSION,
                                     call->now_ms + FEDSERVER_SESSION_S * 1000LL, text, err));
         snprintf(response->set_cookie, sizeof response->set_cookie,
                  FEDSERVER_COOKIE "=%s; Path=/; Max-Age=%d; Secure; HttpOnly; SameSite=Strict",
                  text, FEDSERVER_SESSION_S);
-        FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "logged_in", err, "by=link"));
+        fedserver_pass_id(token, link);
+        fedserver_pass_id(text, session);
+        FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "logged_in", err,
+                                "by=link link=%s session=%s", link, session));
         return fedserver_answer_json(response, 200,
                                      json_pack("{s:i}", "seconds", FEDSERVER_SESSION_S), err);
     }

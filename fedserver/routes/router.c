@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "fedserver/audit_log.h"
 #include "fedserver/front/relay.h"
 #include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/intake.h"
@@ -210,8 +211,23 @@ static fed_status admit_visitor(fedserver *server, const route *to, const fedser
     }
     *admitted = visitor >=
                 ((to->roles & READER) != 0 ? FEDSERVER_VISITOR_READER : FEDSERVER_VISITOR_OPERATOR);
-    return *admitted ? FED_OK
-                     : fedserver_visitor_refuse(server, call->request, visitor, response, err);
+    if (*admitted) {
+        return FED_OK;
+    }
+    if (fedserver_visitor_shows_pass(call->request)) {
+        const char *reason = visitor == FEDSERVER_VISITOR_STRANGER ? "pass_unknown" : "pass_reads";
+        FED_TRY(fedserver_audit_refusal(server, call->now_ms, reason, err));
+    }
+    return fedserver_visitor_refuse(server, call->request, visitor, response, err);
+}
+
+/* Devices at their own port make no rows of the audit log. */
+static void act_for_visitor(fedserver *server, const route *to, const fedserver_call *call) {
+    char by[FEDSERVER_VISITOR];
+    if (to->listener == FEDSERVER_FRONT || call->device->role == FEDSERVER_ROLE_OPERATOR) {
+        fedserver_visitor_name(call->request, to->roles == ANYBODY, by);
+        fedserver_act_for(server, by);
+    }
 }
 
 static fed_status ask_rounds(fedserver *server, const route *to, const fedserver_call *call,
@@ -258,6 +274,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     }
     FED_TRY(news ? fedserver_device_save(&server->rounds, call.device, err) : FED_OK);
     bool admitted = false;
+    act_for_visitor(server, to, &call);
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
     if (!admitted) {
         return FED_OK;
@@ -270,7 +287,9 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
 
 static fed_status answer(fedserver *server, const fedserver_request *request, int64_t now_ms,
                          fedserver_response *response, fed_error *err) {
-    FED_TRY(dispatch(server, request, now_ms, response, err));
+    const fed_status status = dispatch(server, request, now_ms, response, err);
+    fedserver_act_for(server, "");
+    FED_TRY(status);
     if (response->hold) {
         return FED_OK; /* a held request is counted when it is answered */
     }

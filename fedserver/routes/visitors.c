@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/visitors.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "fedserver/identity/passes.h"
@@ -52,6 +53,37 @@ fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *re
     }
     *visitor = holds ? FEDSERVER_VISITOR_READER : FEDSERVER_VISITOR_STRANGER;
     return FED_OK;
+}
+
+bool fedserver_visitor_shows_pass(const fedserver_request *request) {
+    char cookie[FEDSERVER_TOKEN];
+    return request->bearer != NULL || find_cookie(request->cookie, cookie);
+}
+
+static size_t put_pass(char *by, size_t len, const char *what, const char *token) {
+    char id[FEDSERVER_PASS_ID];
+    fedserver_pass_id(token, id);
+    const int more = snprintf(by + len, FEDSERVER_VISITOR - len, " %s=%s", what, id);
+    return len + (size_t)more;
+}
+
+void fedserver_visitor_name(const fedserver_request *request, bool enrols,
+                            char by[FEDSERVER_VISITOR]) {
+    enum { DIGITS = 16 };
+    char cookie[FEDSERVER_TOKEN], key[DIGITS + 1];
+    const char *address = request->address != NULL ? request->address : "?";
+    size_t len = (size_t)snprintf(by, FEDSERVER_VISITOR, "address=%.45s", address);
+    if (request->fingerprint != NULL) {
+        fed_hex(request->fingerprint, DIGITS / 2, key);
+        snprintf(by + len, FEDSERVER_VISITOR - len, " certificate=%s", key);
+        return;
+    }
+    if (!enrols && find_cookie(request->cookie, cookie)) {
+        len = put_pass(by, len, "session", cookie);
+    }
+    if (request->bearer != NULL) {
+        put_pass(by, len, enrols ? "token" : "bearer", request->bearer);
+    }
 }
 
 fed_status fedserver_visitor_refuse(const fedserver *server, const fedserver_request *request,

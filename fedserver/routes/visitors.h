@@ -9,6 +9,8 @@
  * only to this host. */
 #define FEDSERVER_COOKIE "__Host-fed"
 
+enum { FEDSERVER_VISITOR = 128 };
+
 typedef enum fedserver_visitor {
     FEDSERVER_VISITOR_STRANGER = 0,
     FEDSERVER_VISITOR_READER = 1,  /* may read the page, the status, the devices, the metrics */
@@ -18,6 +20,19 @@ typedef enum fedserver_visitor {
 fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *request,
                                   int64_t now_ms, fedserver_visitor *visitor,
                                   fed_error *err) FED_CHECKED;
+
+/** Did the visitor show a session's cookie or a bearer token, whether it is good or not? */
+bool fedserver_visitor_shows_pass(const fedserver_request *request);
+
+/**
+ * Name who asks, for the audit log: "address=192.0.2.7 session=4875ee37c7fc". A session, a bearer's
+ * pass and an enrolment token are named by the first digits of their hash, and an operator's
+ * certificate by its key's fingerprint.
+ *
+ * enrols  a bearer token of this request is an enrolment token, and a cookie does not count
+ */
+void fedserver_visitor_name(const fedserver_request *request, bool enrols,
+                            char by[FEDSERVER_VISITOR]);
 
 /** Refuse a visitor, and say how to log in: with the login page, or with JSON for a program. */
 fed_status fedserver_visitor_refuse(const fedserver *server, const fedserver_request *request,

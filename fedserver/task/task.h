@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "fed/log.h"
 #include "fed/optimizer_spec.h"
 #include "fed/wire.h"
 #include "fedcodec/codec.h"
@@ -72,6 +73,11 @@ typedef struct fedserver_task {
     /* Unix milliseconds; 0: the task was not queued, started or finished yet */
     int64_t queued_ms, started_ms, finished_ms;
 } fedserver_task;
+
+/** What a log line about this task is about. round: 0: no round. */
+static inline fed_log_about fedserver_task_about(const fedserver_task *task, uint32_t round) {
+    return (fed_log_about){.task = task->wire.id, .task_name = task->name, .round = round};
+}
 
 /** A task as its file describes it. */
 typedef struct fedserver_config {

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 # Functions with variable arguments, and what Swift can call instead; None: nothing is needed.
-OTHER_FORMS = {"fed_fail": "fed_fail_with", "fed_write_printf": "fed_write_bytes", "fed_logf": None, "fed_progress_show": None}
+OTHER_FORMS = {"fed_fail": "fed_fail_with", "fed_write_printf": "fed_write_bytes", "fed_logf": None, "fed_logf_about": "fed_log_pass", "fed_progress_show": None}
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 VARIADIC = re.compile(r"\b(\w+)\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\.\.\.\)")
 

@@ -28,7 +28,7 @@ EXAMPLES = {
     "least": HOSTS,
     "most": {**HOSTS, "image": {"repository": "registry.example/fed", "digest": "sha256:" + "0" * 64}, "imagePullSecrets": [{"name": "pull"}],
              "service": {"annotations": {"example.org/a": "b"}, "loadBalancerSourceRanges": ["192.0.2.0/24"]},
-             "run": {"page": "all", "quiet": True, "requests": 1000000, "deviceDays": 0.5, "taskMemory": 4, "proxyProtocol": ["192.0.2.7", "2001:db8::7"]},
+             "run": {"page": "all", "quiet": True, "log": "json", "requests": 1000000, "deviceDays": 0.5, "taskMemory": 4, "proxyProtocol": ["192.0.2.7", "2001:db8::7"]},
              "tasks": {"mnist": {"model": "lr", "rounds": 3, "cohort": 2, "app": {"text": "\"quoted\": {{ no template }}"}}},
              "persistence": {"storageClass": "fast", "size": "100Gi", "retain": False},
              "networkPolicy": {"front": [{"namespaceSelector": {}}], "devices": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
@@ -44,7 +44,7 @@ REFUSED = [  # wrong values, and words of the error message
     ({**HOSTS, "replicas": 2}, "replicas"), ({**HOSTS, "ports": {"front": 443}}, "ports/front"),
     ({**HOSTS, "ports": {"front": 9000, "devices": 9000}}, "both 9000"),
     ({**HOSTS, "service": {"type": "NodePort"}}, "30000 to 32767"), ({**HOSTS, "service": {"type": "Ingress"}}, "service/type"),
-    ({**HOSTS, "run": {"page": "nobody"}}, "run/page"),
+    ({**HOSTS, "run": {"page": "nobody"}}, "run/page"), ({**HOSTS, "run": {"log": "xml"}}, "run/log"),
     ({**HOSTS, "run": {"taskMemory": 0}}, "run/taskMemory"), ({**HOSTS, "tasks": {"t": {"rounds": 1}}}, "model"),
     ({**HOSTS, "persistence": {"size": "large"}}, "persistence/size"), ({**HOSTS, "podSecurityContext": {"runAsUser": 0}}, "runAsUser"),
     ({**HOSTS, "image": {"digest": "0123"}}, "image/digest")]

@@ -39,7 +39,7 @@ fed_status fed_file_read_text(const char *path, size_t limit, char **text, size_
                               fed_error *err) FED_CHECKED;
 
 /** Read the first word of a text, such as a token. Blanks and line ends before it do not count.
- * word: char[cap], terminated; "" if the text has no word. Errors: as fed_file_read_text;
+ * word: char[cap], terminated. Errors: as fed_file_read_text; FED_EFORMAT if the text has no word;
  * FED_ERANGE if the whole text takes cap bytes or more. */
 fed_status fed_file_read_word(const char *path, char *word, size_t cap, fed_error *err) FED_CHECKED;
 

@@ -140,6 +140,8 @@ typedef struct fedserver_request {
     const char *bearer;           /* from Authorization: Bearer; NULL: there is none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const char *cookie;           /* the header of that name; NULL for none */
+    const char
+        *address;      /* of the peer, or what a trusted proxy's PROXY header says; NULL: unknown */
     bool loopback;     /* the peer is on this machine, and passes on no other peers' requests */
     const char *agent; /* User-Agent; NULL for none */
     const char *device_name; /* Fed-Device-Name; NULL for none */

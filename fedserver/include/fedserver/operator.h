@@ -98,7 +98,9 @@ typedef struct fedserver_task_entry {
     uint32_t rounds, version;                   /* rounds to run; rounds that are committed */
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; a cancel sets finished_ms, too */
     uint32_t priority; /* which task comes first where a device could serve several */
-    char waits[FEDSERVER_TASK_WAITS]; /* why the task waits, what to do; "": it does not wait */
+    /* why the task is queued or paused, what to do; "": neither, or unknown. A serving process
+     * leaves out why it is paused. */
+    char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined;                /* devices that declined the task in the last 24 hours */
     /* when the first of these devices declined the task, 0: none did; and when the coordinator asks
      * that device again, 0: none did, or the task is over */
@@ -378,7 +380,7 @@ typedef fed_status (*fedserver_audit_visit)(void *user, const fedserver_audit_en
                                             fed_error *err);
 
 /** Name the person for whom this process acts, such as "uid=1000": `by` ends the detail of each
- * entry that the process makes. It has at most 63 bytes. */
+ * entry that the process makes. It has at most 127 bytes. */
 void fedserver_act_for(fedserver *server, const char *by);
 
 /** Visit all entries since since_ms, the oldest first. */

@@ -22,7 +22,7 @@ static void capture_line(void *user, fed_log_level level, const char *line) {
 
 FED_TEST(test_a_line_reaches_the_sink_formatted) {
     capture c = {0};
-    fed_log log = {capture_line, &c, FED_LOG_INFO};
+    fed_log log = {.write = capture_line, .user = &c, .level = FED_LOG_INFO};
     fed_logf(&log, FED_LOG_WARN, "round %d of %s", 3, "lr");
     assert_int_equal(c.lines, 1);
     assert_int_equal(c.level, FED_LOG_WARN);
@@ -31,11 +31,33 @@ FED_TEST(test_a_line_reaches_the_sink_formatted) {
 
 FED_TEST(test_lines_below_the_level_are_dropped) {
     capture c = {0};
-    fed_log log = {capture_line, &c, FED_LOG_WARN};
+    fed_log log = {.write = capture_line, .user = &c, .level = FED_LOG_WARN};
     fed_logf(&log, FED_LOG_INFO, "quiet");
     assert_int_equal(c.lines, 0);
     fed_logf(&log, FED_LOG_WARN, "loud");
     assert_int_equal(c.lines, 1);
+}
+
+static void capture_about(void *user, fed_log_level level, const fed_log_about *about,
+                          const char *line) {
+    char text[1200];
+    snprintf(text, sizeof text, "%llu %s %u %s", (unsigned long long)about->task,
+             about->task_name != NULL ? about->task_name : "-", about->round, line);
+    capture_line(user, level, text);
+}
+
+FED_TEST(test_a_log_may_ask_what_a_line_is_about) {
+    capture c = {0};
+    fed_log log = {.write = capture_line, .write_about = capture_about, .user = &c};
+    const fed_log_about about = {.task = 5, .task_name = "lr", .round = 2};
+    fed_logf_about(&log, FED_LOG_INFO, &about, "closes with %d", 3);
+    assert_string_equal(c.line, "5 lr 2 closes with 3");
+    fed_logf(&log, FED_LOG_INFO, "all is well");
+    assert_string_equal(c.line, "0 - 0 all is well");
+    log.write_about = NULL;
+    fed_logf_about(&log, FED_LOG_INFO, &about, "closes with %d", 3);
+    assert_string_equal(c.line, "closes with 3");
+    assert_int_equal(c.lines, 3);
 }
 
 FED_TEST(test_no_log_is_silence) {
@@ -46,14 +68,14 @@ FED_TEST(test_no_log_is_silence) {
 
 FED_TEST(test_controls_cannot_forge_a_second_line) {
     capture c = {0};
-    fed_log log = {capture_line, &c, FED_LOG_DEBUG};
+    fed_log log = {.write = capture_line, .user = &c, .level = FED_LOG_DEBUG};
     fed_logf(&log, FED_LOG_INFO, "name %s", "x\nERROR y\r\x1b[31m\x7f");
     assert_string_equal(c.line, "name x ERROR y  [31m ");
 }
 
 FED_TEST(test_too_long_a_line_is_cut) {
     capture c = {0};
-    fed_log log = {capture_line, &c, FED_LOG_DEBUG};
+    fed_log log = {.write = capture_line, .user = &c, .level = FED_LOG_DEBUG};
     fed_logf(&log, FED_LOG_INFO, "%1500d", 1);
     assert_in_range(strlen(c.line), 500, 1499);
 }
@@ -66,7 +88,7 @@ FED_TEST(test_the_stderr_sink_writes_time_level_and_text) {
     int kept = dup(STDERR_FILENO);
     fflush(stderr);
     dup2(fileno(file), STDERR_FILENO);
-    fed_log log = {fed_log_stderr, NULL, FED_LOG_INFO};
+    fed_log log = {.write = fed_log_stderr, .user = NULL, .level = FED_LOG_INFO};
     fed_logf(&log, FED_LOG_WARN, "disk %d%% full", 97);
     fflush(stderr);
     dup2(kept, STDERR_FILENO);
@@ -95,7 +117,7 @@ FED_TEST(test_in_the_journal_a_line_has_a_priority_and_no_time) {
     int kept = dup(STDERR_FILENO);
     fflush(stderr);
     dup2(fileno(file), STDERR_FILENO);
-    fed_log log = {fed_log_stderr, NULL, FED_LOG_INFO};
+    fed_log log = {.write = fed_log_stderr, .user = NULL, .level = FED_LOG_INFO};
     fed_logf(&log, FED_LOG_INFO, "all is well");
     fed_logf(&log, FED_LOG_ERROR, "all is lost");
     setenv("JOURNAL_STREAM", "1:1", 1); /* another program's stream to the journal */
