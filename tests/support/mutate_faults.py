@@ -12,6 +12,7 @@ TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*
     |(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)|(?P<sign>->|\+\+|--|<<=|>>=|\.\.\.|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||.)
     """, re.X | re.S | re.M)
 Token = collections.namedtuple("Token", "kind text start end")
+LOOPS = ("for", "while", "do")
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 # No faults in the arguments of these functions.
 UNSEEN = re.compile(r"^(assert|static_assert|_Static_assert|sizeof|offsetof|\w*logf?|\w*printf|fed_error_\w+|va_\w+|strerror)$")
@@ -32,8 +33,8 @@ def tokens_of(text):
 class Source:
     """The tokens of a file, and the statements, blocks and conditions of its functions, as token numbers."""
 
-    def __init__(self, text):
-        self.text = text
+    def __init__(self, path, text):
+        self.path, self.text = path, text
         self.tokens = tokens_of(text)
         self.partner = self.pair()
         self.simple = []  # (first token, its semicolon, what the function returns)
@@ -86,7 +87,7 @@ class Source:
             return self.block(k, status)
         if word in ("if", "while", "for", "switch"):
             return self.controlled(k, status)
-        if word in ("else", "do"):
+        if word in ("else", "do") or self.tokens[k].kind == "name" and self.word(k + 1) in LOOPS:  # a macro before a loop
             return self.statement(k + 1, status)
         if word in ("case", "default") or self.tokens[k].kind == "name" and self.word(k + 1) == ":":
             while self.word(k) != ":":
@@ -94,6 +95,8 @@ class Source:
             return k + 1
         last = k
         while self.word(last) != ";":
+            if last >= len(self.tokens):
+                raise ValueError(f"{self.path}: no end of the statement at {self.text[self.tokens[k].start:][:40]!r}")
             last = self.partner.get(last, last) + 1
         self.simple.append((k, last, status))
         return last + 1
@@ -235,7 +238,7 @@ MAKERS = dict(zip(KINDS, (operators, conditions, calls, swaps, constants, status
 
 
 def faults_of(path, text):
-    source = Source(text)
+    source = Source(path, text)
     lines = [0] + [match.end() for match in re.finditer("\n", text)]
     for kind in KINDS:
         for first, behind, after in MAKERS[kind](source):

@@ -46,7 +46,7 @@ int limit(int n, pair *p) {
 fed_status put(pair *p, int n) {
     FED_TRY(put(p, n));
     p->low = n;
-    for (int k = 0; k < n; k++)
+    UNROLL for (int k = 0; k < n; k++)
         note(p);
     return put(p, n);
 }
@@ -89,6 +89,10 @@ class Faults(unittest.TestCase):
         found = [f"{fault.line}:{fault.kind}: {fault.says()}" for fault in self.faults]
         self.assertEqual(sorted(found), sorted(FAULTS.splitlines()))
         self.assertEqual({fault.kind for fault in self.faults}, set(mutate_faults.KINDS))
+
+    def test_a_source_that_it_cannot_parse_is_named(self):
+        with self.assertRaisesRegex(ValueError, "x.c: no end of the statement at 'MACRO { return; }"):
+            list(mutate_faults.faults_of("x.c", "void f(void) {\n    MACRO { return; }\n}\n"))
 
     def test_a_seed_draws_the_same(self):
         draw = [list(mutate_faults.drawn(self.faults, seed)) for seed in (1, 1, 2)]
