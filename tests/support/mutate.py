@@ -179,6 +179,7 @@ class Copy:
         """Run a test. Return its result (passed, failed, skipped or late) and its time in seconds."""
         test, began = self.tests[name], time.monotonic()
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as room:
+            os.chmod(room, 0o1777)  # PostgreSQL's server is another user if the tests are root's
             variables = {**os.environ, **test.variables, "FED_TEST_LENGTH": "short", "TMPDIR": room}
             process = subprocess.Popen(test.command, cwd=test.folder, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=no_cores)

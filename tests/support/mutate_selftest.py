@@ -194,6 +194,18 @@ class Tree(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertIn("caught by common.test_clamp (late)", said)
 
+    def test_other_users_can_write_where_a_test_does(self):
+        self.write("tests/common/test_clamp.c", """\
+#include <stdlib.h>
+#include <sys/stat.h>
+int main(void) {
+    struct stat s;
+    return stat(getenv("TMPDIR"), &s) != 0 || (s.st_mode & 0777) != 0777;
+}
+""")
+        code, said = self.call("--goal", "0", "--only", "common/clamp.c:7:constant")
+        self.assertEqual(code, 0, said)
+
     def test_a_test_that_fails_without_a_fault_judges_nothing(self):
         self.write("tests/common/test_clamp.c", "int main(void) { return 1; }\n")
         code, said = self.call("--only", "common/clamp.c:7:constant")
