@@ -10,8 +10,9 @@ Kinds of faults:
     status     a returned status is FED_OK
     member     an assignment to a member is missing
 
-Nothing is planted in declarations without a value, in asserts, in what is logged, or in the texts of errors. A fault that does not
-compile, or that leaves the machine code as it was, is drawn again, and so is one that tests/mutants.txt explains.
+Nothing is planted in declarations without a value, in empty values, in asserts, in what is logged, in the texts of errors, or in
+what acts only when memory is out. A fault that does not compile, or that leaves the machine code as it was, is drawn again, and so is one that
+tests/mutants.txt explains.
 
 The tests of a file run in this order, until one fails: its own test (tests/lint/mirror.py), and those that tests/lint/untested.txt
 names for it; the contract test of its kind of plugin; other tests of that folder, the quickest first; and, if all pass, short

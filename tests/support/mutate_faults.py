@@ -38,7 +38,7 @@ class Source:
         self.tokens = tokens_of(text)
         self.partner = self.pair()
         self.simple = []  # (first token, its semicolon, what the function returns)
-        self.conditions = []  # (keyword, first token, token after the last)
+        self.conditions = []  # (keyword, first token, token after the last, token after what it controls)
         self.blocks = []  # statements of each block; None: not a simple statement
         self.functions()
 
@@ -103,11 +103,16 @@ class Source:
 
     def controlled(self, k, status):
         last = self.partner[k + 1]
-        self.conditions.append((self.word(k), k + 2, last))
         if self.word(k) == "while" and self.word(last + 1) == ";":
+            self.conditions.append((self.word(k), k + 2, last, last + 2))
             return last + 2
         behind = self.statement(last + 1, status)
+        self.conditions.append((self.word(k), k + 2, last, behind))
         return self.statement(behind, status) if self.word(behind) == "else" else behind
+
+    def is_for_lack_of_memory(self, first, behind):
+        """Return whether the statement acts only if memory is out, which no test brings about."""
+        return any(self.word(k) == "FED_ENOMEM" for k in range(first, behind))
 
     def seen(self):
         """Return the tokens at which a fault can be planted."""
@@ -115,7 +120,9 @@ class Source:
         for k, token in enumerate(self.tokens):
             if token.kind == "name" and UNSEEN.match(token.text) and self.word(k + 1) == "(":
                 unseen.update(range(k, self.partner[k + 1] + 1))
-        ranges = [(a, b) for a, b, _ in self.simple] + [(a, b) for _, a, b in self.conditions]
+            if [self.word(j) for j in range(k, k + 3)] == ["{", "0", "}"]:  # an empty value
+                unseen.add(k + 1)
+        ranges = [(a, b) for a, b, _ in self.simple] + [(a, b) for _, a, b, _ in self.conditions]
         return [k for a, b in ranges for k in range(a, b) if k not in unseen]
 
     def called(self, first, last):
@@ -170,10 +177,11 @@ def operators(source):
 
 
 def conditions(source):
-    for word, first, behind in source.conditions:
+    for word, first, behind, last in source.conditions:
         text = source.piece(first, behind)
         if word in ("if", "while"):
             yield first, behind, f"!({text})"
+        if word in ("if", "while") and not ("== NULL" in text and source.is_for_lack_of_memory(behind, last)):
             yield first, behind, f"({text}) && 0"
         if word == "if":
             yield first, behind, f"({text}) || 1"
@@ -182,7 +190,7 @@ def conditions(source):
 def calls(source):
     for first, last, _ in source.simple:
         name = source.called(first, last)
-        if name in ("FED_TRY", "FED_REQUIRE") or name and not QUIET.match(name):
+        if name and not QUIET.match(name) and not source.is_for_lack_of_memory(first, last):
             yield first, last, ""
 
 
@@ -194,7 +202,7 @@ def names_in(source, first, last):
 def swaps(source):
     for block in source.blocks:
         for one, two in zip(block, block[1:]):
-            if not one or not two:
+            if not one or not two or source.is_for_lack_of_memory(one[0], two[1]):
                 continue
             called = [source.called(*each) for each in (one, two)]
             acts = all(name or source.assigned(*each) for name, each in zip(called, (one, two)))
@@ -217,7 +225,8 @@ def constants(source):
 
 def statuses(source):
     for first, last, status in source.simple:
-        if status and source.word(first) == "return" and source.piece(first, last) != "return FED_OK":
+        fails = status and source.word(first) == "return" and source.piece(first, last) != "return FED_OK"
+        if fails and not source.is_for_lack_of_memory(first, last):
             yield first + 1, last, f"((void)({source.piece(first + 1, last)}), FED_OK)"
 
 
