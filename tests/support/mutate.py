@@ -86,7 +86,7 @@ CONTRACTS = (
     (r"fedclient/platforms/", r"contract\.test_platforms"),
     (r"codecs/", r"contract\.test_codecs"),
 )
-QUICK_S = 3
+QUICK_S = 3  # on a machine without other work
 PROGRAMS = {"fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain_program"}
 Test = collections.namedtuple("Test", "name target command folder variables")
 
@@ -103,7 +103,7 @@ class Copy:
         self.build = self.tree / "build/release"
         self.known = self.tree.parent / "passed.json"
         self.passed = json.loads(self.known.read_text(encoding="utf-8")) if self.known.exists() else {}
-        self.failing = set()
+        self.failing, self.judged = set(), set()
 
     @contextlib.contextmanager
     def held(self):
@@ -197,8 +197,8 @@ class Copy:
         starts_programs = any(name.startswith("e2e.") or ".apps." in name for name in names)
         return sorted({self.tests[name].target for name in names} | (self.programs if starts_programs else set()))
 
-    def ready(self, names):
-        """Return those of these tests that pass without a fault. A test is run only if its program is new or has changed."""
+    def judge(self, names):
+        """Find which of these tests pass without a fault. A test is run only if its program is new or has changed."""
         fine, said = self.make(self.targets(names))
         if not fine:
             sys.exit(f"the tree does not build without a fault:\n{said}")
@@ -207,10 +207,10 @@ class Copy:
         for name in names:
             program = self.tests[name].command[0]
             digest = hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()
-            if name not in self.failing and self.passed.get(name, [None])[0] != digest:
+            if self.passed.get(name, [None])[0] != digest:
                 self.measure(name, digest)
+        self.judged.update(names)
         self.known.write_text(json.dumps(self.passed, indent=0), encoding="utf-8")
-        return [name for name in names if name not in self.failing]
 
     def measure(self, name, digest):
         how, seconds = self.run(name, 600)
@@ -222,6 +222,11 @@ class Copy:
 
     def limit_of(self, name):
         return 5 * self.passed[name][1] + 20
+
+
+def busy():
+    """Return how many times as long as on a machine without other work things take."""
+    return max(1.0, os.getloadavg()[0] / os.cpu_count())
 
 
 def no_cores():
@@ -319,11 +324,14 @@ class Round:
             if not self.differs(fault):
                 return None
             for number, ring in enumerate(self.rings.rings(fault.path)):
-                self.copy.restore(fault.path, clean)
-                ring = sorted(self.copy.ready(ring), key=lambda name: self.copy.passed[name][1])
+                unknown = [name for name in ring if name not in self.copy.judged]
+                if unknown:
+                    self.copy.restore(fault.path, clean)
+                    self.copy.judge(unknown)
+                    self.copy.plant(fault, clean)
+                ring = sorted(set(ring) - self.copy.failing, key=lambda name: self.copy.passed[name][1])
                 if number == 1:
-                    ring = [name for name in ring if self.copy.passed[name][1] <= QUICK_S]
-                self.copy.plant(fault, clean)
+                    ring = [name for name in ring if self.copy.passed[name][1] <= QUICK_S * busy()]
                 catcher = self.catches(fault, ring)
                 if catcher:
                     return catcher

@@ -15,9 +15,10 @@ Token = collections.namedtuple("Token", "kind text start end")
 LOOPS = ("for", "while", "do")
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 # No faults in the arguments of these functions.
-UNSEEN = re.compile(r"^(assert|static_assert|_Static_assert|sizeof|offsetof|\w*logf?|\w*printf|fed_error_\w+|va_\w+|strerror)$")
+UNSEEN = re.compile(r"^(assert|static_assert|_Static_assert|sizeof|offsetof|\w*logf?|\w*printf|fed_error_\w+|va_\w+|strerror|gnutls_memset)$")
 # Calls of these functions are not left out, because tests can't see a difference.
-QUIET = re.compile(r"^(assert|static_assert|_Static_assert|\w*logf?|\w*printf|fed_error_\w+|va_\w+|free|\w+_free)$")
+QUIET = re.compile(r"^(assert|static_assert|_Static_assert|\w*logf?|\w*printf|fed_error_\w+|va_\w+|free|\w+_(free|deinit|decref|destroy|zeroize)"
+                   r"|gnutls_memset)$")
 
 
 def tokens_of(text):
@@ -112,7 +113,7 @@ class Source:
 
     def is_for_lack_of_memory(self, first, behind):
         """Return whether the statement acts only if memory is out, which no test brings about."""
-        return any(self.word(k) == "FED_ENOMEM" for k in range(first, behind))
+        return any(self.word(k) in ("FED_ENOMEM", "fail_memory", "no_memory") for k in range(first, behind))
 
     def seen(self):
         """Return the tokens at which a fault can be planted."""
