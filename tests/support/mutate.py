@@ -10,8 +10,9 @@ Kinds of faults:
     status     a returned status is FED_OK
     member     an assignment to a member is missing
 
-Nothing is planted in declarations without a value, in asserts, in what is logged, or in the texts of errors. A fault that does not
-compile, or that leaves the machine code as it was, is drawn again, and so is one that tests/mutants.txt explains.
+Nothing is planted in declarations without a value, in empty values, in asserts, in what is logged, in the texts of errors, or in
+what acts only when memory is out. A fault that does not compile, or that leaves the machine code as it was, is drawn again, and so is one that
+tests/mutants.txt explains.
 
 The tests of a file run in this order, until one fails: its own test (tests/lint/mirror.py), and those that tests/lint/untested.txt
 names for it; the contract test of its kind of plugin; other tests of that folder, the quickest first; and, if all pass, short
@@ -85,8 +86,9 @@ CONTRACTS = (
     (r"fedclient/platforms/", r"contract\.test_platforms"),
     (r"codecs/", r"contract\.test_codecs"),
 )
-QUICK_S = 3
-PROGRAMS = {"fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain_program"}
+QUICK_S = 3  # on a machine without other work
+PROGRAMS = {"fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain_program", "fednic", "fedcodec", "allreduce", "minimal"}
+STARTS_PROGRAMS = re.compile(r"e2e\.|.*\.(apps|commands|examples|operator|tool)\.")
 Test = collections.namedtuple("Test", "name target command folder variables")
 
 
@@ -102,7 +104,7 @@ class Copy:
         self.build = self.tree / "build/release"
         self.known = self.tree.parent / "passed.json"
         self.passed = json.loads(self.known.read_text(encoding="utf-8")) if self.known.exists() else {}
-        self.failing = set()
+        self.failing, self.judged = set(), set()
 
     @contextlib.contextmanager
     def held(self):
@@ -179,6 +181,7 @@ class Copy:
         """Run a test. Return its result (passed, failed, skipped or late) and its time in seconds."""
         test, began = self.tests[name], time.monotonic()
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as room:
+            os.chmod(room, 0o1777)  # PostgreSQL's server is another user if the tests are root's
             variables = {**os.environ, **test.variables, "FED_TEST_LENGTH": "short", "TMPDIR": room}
             process = subprocess.Popen(test.command, cwd=test.folder, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=no_cores)
@@ -192,11 +195,11 @@ class Copy:
         return how, time.monotonic() - began
 
     def targets(self, names):
-        starts_programs = any(name.startswith("e2e.") or ".apps." in name for name in names)
+        starts_programs = any(STARTS_PROGRAMS.match(name) for name in names)
         return sorted({self.tests[name].target for name in names} | (self.programs if starts_programs else set()))
 
-    def ready(self, names):
-        """Return those of these tests that pass without a fault. A test is run only if its program is new or has changed."""
+    def judge(self, names):
+        """Find which of these tests pass without a fault. A test is run only if its program is new or has changed."""
         fine, said = self.make(self.targets(names))
         if not fine:
             sys.exit(f"the tree does not build without a fault:\n{said}")
@@ -205,10 +208,10 @@ class Copy:
         for name in names:
             program = self.tests[name].command[0]
             digest = hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()
-            if name not in self.failing and self.passed.get(name, [None])[0] != digest:
+            if self.passed.get(name, [None])[0] != digest:
                 self.measure(name, digest)
+        self.judged.update(names)
         self.known.write_text(json.dumps(self.passed, indent=0), encoding="utf-8")
-        return [name for name in names if name not in self.failing]
 
     def measure(self, name, digest):
         how, seconds = self.run(name, 600)
@@ -220,6 +223,11 @@ class Copy:
 
     def limit_of(self, name):
         return 5 * self.passed[name][1] + 20
+
+
+def busy():
+    """Return how many times as long as on a machine without other work things take."""
+    return max(1.0, os.getloadavg()[0] / os.cpu_count())
 
 
 def no_cores():
@@ -317,11 +325,14 @@ class Round:
             if not self.differs(fault):
                 return None
             for number, ring in enumerate(self.rings.rings(fault.path)):
-                self.copy.restore(fault.path, clean)
-                ring = sorted(self.copy.ready(ring), key=lambda name: self.copy.passed[name][1])
+                unknown = [name for name in ring if name not in self.copy.judged]
+                if unknown:
+                    self.copy.restore(fault.path, clean)
+                    self.copy.judge(unknown)
+                    self.copy.plant(fault, clean)
+                ring = sorted(set(ring) - self.copy.failing, key=lambda name: self.copy.passed[name][1])
                 if number == 1:
-                    ring = [name for name in ring if self.copy.passed[name][1] <= QUICK_S]
-                self.copy.plant(fault, clean)
+                    ring = [name for name in ring if self.copy.passed[name][1] <= QUICK_S * busy()]
                 catcher = self.catches(fault, ring)
                 if catcher:
                     return catcher

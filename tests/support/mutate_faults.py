@@ -12,11 +12,13 @@ TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*
     |(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)|(?P<sign>->|\+\+|--|<<=|>>=|\.\.\.|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||.)
     """, re.X | re.S | re.M)
 Token = collections.namedtuple("Token", "kind text start end")
+LOOPS = ("for", "while", "do")
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 # No faults in the arguments of these functions.
-UNSEEN = re.compile(r"^(assert|static_assert|_Static_assert|sizeof|offsetof|\w*logf?|\w*printf|fed_error_\w+|va_\w+|strerror)$")
+UNSEEN = re.compile(r"^(assert|static_assert|_Static_assert|sizeof|offsetof|\w*logf?|\w*printf|fed_error_\w+|va_\w+|strerror|gnutls_memset)$")
 # Calls of these functions are not left out, because tests can't see a difference.
-QUIET = re.compile(r"^(assert|static_assert|_Static_assert|\w*logf?|\w*printf|fed_error_\w+|va_\w+|free|\w+_free)$")
+QUIET = re.compile(r"^(assert|static_assert|_Static_assert|\w*logf?|\w*printf|fed_error_\w+|va_\w+|free|\w+_(free|deinit|decref|destroy|zeroize)"
+                   r"|gnutls_memset)$")
 
 
 def tokens_of(text):
@@ -32,12 +34,12 @@ def tokens_of(text):
 class Source:
     """The tokens of a file, and the statements, blocks and conditions of its functions, as token numbers."""
 
-    def __init__(self, text):
-        self.text = text
+    def __init__(self, path, text):
+        self.path, self.text = path, text
         self.tokens = tokens_of(text)
         self.partner = self.pair()
         self.simple = []  # (first token, its semicolon, what the function returns)
-        self.conditions = []  # (keyword, first token, token after the last)
+        self.conditions = []  # (keyword, first token, token after the last, token after what it controls)
         self.blocks = []  # statements of each block; None: not a simple statement
         self.functions()
 
@@ -86,7 +88,7 @@ class Source:
             return self.block(k, status)
         if word in ("if", "while", "for", "switch"):
             return self.controlled(k, status)
-        if word in ("else", "do"):
+        if word in ("else", "do") or self.tokens[k].kind == "name" and self.word(k + 1) in LOOPS:  # a macro before a loop
             return self.statement(k + 1, status)
         if word in ("case", "default") or self.tokens[k].kind == "name" and self.word(k + 1) == ":":
             while self.word(k) != ":":
@@ -94,17 +96,24 @@ class Source:
             return k + 1
         last = k
         while self.word(last) != ";":
+            if last >= len(self.tokens):
+                raise ValueError(f"{self.path}: no end of the statement at {self.text[self.tokens[k].start:][:40]!r}")
             last = self.partner.get(last, last) + 1
         self.simple.append((k, last, status))
         return last + 1
 
     def controlled(self, k, status):
         last = self.partner[k + 1]
-        self.conditions.append((self.word(k), k + 2, last))
         if self.word(k) == "while" and self.word(last + 1) == ";":
+            self.conditions.append((self.word(k), k + 2, last, last + 2))
             return last + 2
         behind = self.statement(last + 1, status)
+        self.conditions.append((self.word(k), k + 2, last, behind))
         return self.statement(behind, status) if self.word(behind) == "else" else behind
+
+    def is_for_lack_of_memory(self, first, behind):
+        """Return whether the statement acts only if memory is out, which no test brings about."""
+        return any(self.word(k) in ("FED_ENOMEM", "fail_memory", "no_memory") for k in range(first, behind))
 
     def seen(self):
         """Return the tokens at which a fault can be planted."""
@@ -112,7 +121,9 @@ class Source:
         for k, token in enumerate(self.tokens):
             if token.kind == "name" and UNSEEN.match(token.text) and self.word(k + 1) == "(":
                 unseen.update(range(k, self.partner[k + 1] + 1))
-        ranges = [(a, b) for a, b, _ in self.simple] + [(a, b) for _, a, b in self.conditions]
+            if [self.word(j) for j in range(k, k + 3)] == ["{", "0", "}"]:  # an empty value
+                unseen.add(k + 1)
+        ranges = [(a, b) for a, b, _ in self.simple] + [(a, b) for _, a, b, _ in self.conditions]
         return [k for a, b in ranges for k in range(a, b) if k not in unseen]
 
     def called(self, first, last):
@@ -167,10 +178,11 @@ def operators(source):
 
 
 def conditions(source):
-    for word, first, behind in source.conditions:
+    for word, first, behind, last in source.conditions:
         text = source.piece(first, behind)
         if word in ("if", "while"):
             yield first, behind, f"!({text})"
+        if word in ("if", "while") and not ("== NULL" in text and source.is_for_lack_of_memory(behind, last)):
             yield first, behind, f"({text}) && 0"
         if word == "if":
             yield first, behind, f"({text}) || 1"
@@ -179,7 +191,7 @@ def conditions(source):
 def calls(source):
     for first, last, _ in source.simple:
         name = source.called(first, last)
-        if name in ("FED_TRY", "FED_REQUIRE") or name and not QUIET.match(name):
+        if name and not QUIET.match(name) and not source.is_for_lack_of_memory(first, last):
             yield first, last, ""
 
 
@@ -191,7 +203,7 @@ def names_in(source, first, last):
 def swaps(source):
     for block in source.blocks:
         for one, two in zip(block, block[1:]):
-            if not one or not two:
+            if not one or not two or source.is_for_lack_of_memory(one[0], two[1]):
                 continue
             called = [source.called(*each) for each in (one, two)]
             acts = all(name or source.assigned(*each) for name, each in zip(called, (one, two)))
@@ -214,7 +226,8 @@ def constants(source):
 
 def statuses(source):
     for first, last, status in source.simple:
-        if status and source.word(first) == "return" and source.piece(first, last) != "return FED_OK":
+        fails = status and source.word(first) == "return" and source.piece(first, last) != "return FED_OK"
+        if fails and not source.is_for_lack_of_memory(first, last):
             yield first + 1, last, f"((void)({source.piece(first + 1, last)}), FED_OK)"
 
 
@@ -235,7 +248,7 @@ MAKERS = dict(zip(KINDS, (operators, conditions, calls, swaps, constants, status
 
 
 def faults_of(path, text):
-    source = Source(text)
+    source = Source(path, text)
     lines = [0] + [match.end() for match in re.finditer("\n", text)]
     for kind in KINDS:
         for first, behind, after in MAKERS[kind](source):

@@ -22,6 +22,7 @@ SOURCE = """\
 #define MACRO (1 + 2)
 typedef enum { FED_OK, FED_ENOMEM } fed_status;
 typedef struct { int low, high; } pair;
+#define NULL ((void *)0)
 static const int table[] = {1, 2};
 enum { NAMES_MAX = 8 };
 void fed_logf(const char *text, int n);
@@ -46,38 +47,54 @@ int limit(int n, pair *p) {
 fed_status put(pair *p, int n) {
     FED_TRY(put(p, n));
     p->low = n;
-    for (int k = 0; k < n; k++)
+    UNROLL for (int k = 0; k < n; k++)
         note(p);
     return put(p, n);
+}
+
+fed_status get(pair **p) {
+    pair none = {0};
+    FED_REQUIRE(*p != NULL, FED_ENOMEM);
+    put(*p, 3);
+    if (*p == NULL) {
+        return fed_fail(FED_ENOMEM, "out of memory");
+    }
+    return FED_OK;
 }
 """
 
 FAULTS = """\
-17:operator: < -> <=
-17:operator: && -> ||
-17:operator: == -> !=
-17:condition: n < NAMES_MAX && p->low == -3 -> !(n < NAMES_MAX && p->low == -3)
-17:condition: n < NAMES_MAX && p->low == -3 -> (n < NAMES_MAX && p->low == -3) && 0
-17:condition: n < NAMES_MAX && p->low == -3 -> (n < NAMES_MAX && p->low == -3) || 1
-17:constant: NAMES_MAX -> (2 * NAMES_MAX)
-17:constant: 3 -> 4
-18:operator: + -> -
-18:constant: 5 -> 6
-20:call: note(p) -> (nothing)
-20:swap: note(p); p->high = n -> p->high = n; note(p)
-21:member: p->high = n -> (nothing)
-22:constant: 0 -> 1
-22:member: *p = (pair){.low = n, .high = table[0]} -> (nothing)
-22:member: .low = n, -> (nothing)
-22:member: .high = table[0] -> (nothing)
+18:operator: < -> <=
+18:operator: && -> ||
+18:operator: == -> !=
+18:condition: n < NAMES_MAX && p->low == -3 -> !(n < NAMES_MAX && p->low == -3)
+18:condition: n < NAMES_MAX && p->low == -3 -> (n < NAMES_MAX && p->low == -3) && 0
+18:condition: n < NAMES_MAX && p->low == -3 -> (n < NAMES_MAX && p->low == -3) || 1
+18:constant: NAMES_MAX -> (2 * NAMES_MAX)
+18:constant: 3 -> 4
+19:operator: + -> -
+19:constant: 5 -> 6
+21:call: note(p) -> (nothing)
+21:swap: note(p); p->high = n -> p->high = n; note(p)
+22:member: p->high = n -> (nothing)
 23:constant: 0 -> 1
-27:call: FED_TRY(put(p, n)) -> (nothing)
-27:swap: FED_TRY(put(p, n)); p->low = n -> p->low = n; FED_TRY(put(p, n))
-28:member: p->low = n -> (nothing)
-29:operator: < -> <=
-29:constant: 0 -> 1
-30:call: note(p) -> (nothing)
-31:status: put(p, n) -> ((void)(put(p, n)), FED_OK)
+23:member: *p = (pair){.low = n, .high = table[0]} -> (nothing)
+23:member: .low = n, -> (nothing)
+23:member: .high = table[0] -> (nothing)
+24:constant: 0 -> 1
+28:call: FED_TRY(put(p, n)) -> (nothing)
+28:swap: FED_TRY(put(p, n)); p->low = n -> p->low = n; FED_TRY(put(p, n))
+29:member: p->low = n -> (nothing)
+30:operator: < -> <=
+30:constant: 0 -> 1
+31:call: note(p) -> (nothing)
+32:status: put(p, n) -> ((void)(put(p, n)), FED_OK)
+37:operator: != -> ==
+38:call: put(*p, 3) -> (nothing)
+38:constant: 3 -> 4
+39:operator: == -> !=
+39:condition: *p == NULL -> !(*p == NULL)
+39:condition: *p == NULL -> (*p == NULL) || 1
 """
 
 
@@ -89,6 +106,10 @@ class Faults(unittest.TestCase):
         found = [f"{fault.line}:{fault.kind}: {fault.says()}" for fault in self.faults]
         self.assertEqual(sorted(found), sorted(FAULTS.splitlines()))
         self.assertEqual({fault.kind for fault in self.faults}, set(mutate_faults.KINDS))
+
+    def test_a_source_that_it_cannot_parse_is_named(self):
+        with self.assertRaisesRegex(ValueError, "x.c: no end of the statement at 'MACRO { return; }"):
+            list(mutate_faults.faults_of("x.c", "void f(void) {\n    MACRO { return; }\n}\n"))
 
     def test_a_seed_draws_the_same(self):
         draw = [list(mutate_faults.drawn(self.faults, seed)) for seed in (1, 1, 2)]
@@ -189,6 +210,18 @@ class Tree(unittest.TestCase):
             code, said = self.call("--only", "common/clamp.c:7:constant")
         self.assertEqual(code, 0, said)
         self.assertIn("caught by common.test_clamp (late)", said)
+
+    def test_other_users_can_write_where_a_test_does(self):
+        self.write("tests/common/test_clamp.c", """\
+#include <stdlib.h>
+#include <sys/stat.h>
+int main(void) {
+    struct stat s;
+    return stat(getenv("TMPDIR"), &s) != 0 || (s.st_mode & 0777) != 0777;
+}
+""")
+        code, said = self.call("--goal", "0", "--only", "common/clamp.c:7:constant")
+        self.assertEqual(code, 0, said)
 
     def test_a_test_that_fails_without_a_fault_judges_nothing(self):
         self.write("tests/common/test_clamp.c", "int main(void) { return 1; }\n")

@@ -229,7 +229,9 @@ static void a_front_without_its_key_stops_a_backup(void **state) {
     snprintf(path, sizeof path, "%s/server.db", w->backup);
     assert_int_equal(access(path, F_OK), -1); /* an incomplete copy is no coordinator */
     put_with_mode(w, "front.key", 0600);
+    fed_test_put(w->backup, "ca.key.new-a1B2c3", "half", 4); /* of a process that died */
     assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+    assert_int_equal(assert_whole(w->backup, w->home.directory), 7);
 }
 
 static void a_coordinator_is_never_overwritten(void **state) {

@@ -89,7 +89,10 @@ FED_TEST(an_interrupted_init_can_be_run_again) {
                          "fedserver init");
     }
     assert_int_equal(rmdir(half), 0);
+    fed_test_put(directory, "ca.key.new-a1B2c3", "half", 4); /* of a process that died */
     assert_fed_ok_err(fedserver_init(directory, NULL, &err));
+    snprintf(half, sizeof half, "%s/ca.key.new-a1B2c3", directory);
+    assert_int_equal(access(half, F_OK), -1);
     assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
     assert_fed_ok_err(fedserver_begin(server, &err));
     assert_fed_ok_err(fedserver_commit(server, &err));
