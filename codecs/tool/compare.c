@@ -1,4 +1,5 @@
-/* fedcodec compare: size, loss and speed of the codecs on the user's own tensors. */
+/* fedcodec compare: size, loss and speed of the codecs on the user's own tensors. A cohort's
+ * messages of the same values show which part of the loss the mean of many messages keeps. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "fedcodec/codec_vtable.h"
 #include "fedcodec/envelope.h"
 
-enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000 };
+enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000, COHORT_MAX = 100000 };
 
 /* Specs compared besides each codec's defaults: well-known parameters, from papers or practice. */
 static const char *const well_known[] = {"3lc:s=1.75", "3lc:s=1+entropy", "3lc:s=1.75+entropy",
@@ -21,7 +22,9 @@ typedef struct row {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
     size_t bytes;
-    double error;                    /* ||x - decoded|| / ||x|| */
+    double error;                    /* ||x - decoded|| / ||x||, of one message */
+    double mean_error;               /* the same of the mean of a cohort's messages */
+    double bias, variance;           /* in units of ||x||^2; see spread */
     double encode_mb_s, decode_mb_s; /* 10^6 bytes of float32 values a second */
 } row;
 
@@ -29,6 +32,7 @@ typedef struct table {
     row rows[CODECS_MAX];
     size_t count;
     uint32_t small; /* the argument small of fedcodec_envelope_encode */
+    uint32_t cohort;
 } table;
 
 static fed_status add_codec(table *t, const char *spec, fed_error *err) {
@@ -83,6 +87,7 @@ typedef struct bench {
     const fed_model *model;
     uint32_t small;
     float *residual, *decoded;
+    double *lost; /* the sum of the cohort's errors */
     uint8_t *message;
     size_t cap, len;
     void *work;
@@ -91,6 +96,7 @@ typedef struct bench {
 static void bench_free(bench *b) {
     free(b->residual);
     free(b->decoded);
+    free(b->lost);
     free(b->message);
     free(b->work);
 }
@@ -102,20 +108,26 @@ static bool bench_make(bench *b, const fed_model *model, const fedcodec *codec, 
                  .cap = fedcodec_envelope_bound(codec, &model->layout, small)};
     b->residual = malloc(values + 1);
     b->decoded = malloc(values + 1);
+    b->lost = calloc(model->layout.size + 1, sizeof *b->lost);
     b->message = malloc(b->cap);
     b->work = malloc(fedcodec_envelope_work_size(codec, &model->layout, small) + 1);
-    return b->residual != NULL && b->decoded != NULL && b->message != NULL && b->work != NULL;
+    return b->residual != NULL && b->decoded != NULL && b->lost != NULL && b->message != NULL &&
+           b->work != NULL;
 }
 
 /* Encode one message from residuals of zeros. Adds the time that it took to *us. */
-static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us) {
+static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us, fed_error *err) {
     const fed_layout *layout = &b->model->layout;
     memset(b->residual, 0, layout->size * sizeof *b->residual);
     fed_writer w;
     fed_writer_fixed(&w, b->message, b->cap);
     int64_t start = fed_clock_thread_cpu_us();
-    FED_TRY(fedcodec_envelope_encode(codec, layout, b->small, b->residual, b->model->values,
-                                     b->work, &w));
+    if (fedcodec_envelope_encode(codec, layout, b->small, b->residual, b->model->values, b->work,
+                                 &w) != FED_OK) {
+        char spec[FEDCODEC_SPEC];
+        fedcodec_format(codec, spec);
+        return fed_fail(err, FED_EINVAL, "codec %s can't encode these tensors", spec);
+    }
     *us += fed_clock_thread_cpu_us() - start;
     b->len = w.len;
     return FED_OK;
@@ -127,23 +139,77 @@ static double speed(const fed_model *model, int rounds, int64_t us) {
     return bytes / (double)(us > 0 ? us : 1); /* bytes per microsecond are MB/s */
 }
 
-static double relative_error(const float *x, const float *y, size_t n) {
-    double lost = 0.0, all = 0.0;
+static double squares(const float *x, size_t n) {
+    double sum = 0.0;
     for (size_t i = 0; i < n; i++) {
-        double difference = (double)x[i] - (double)y[i];
-        lost += difference * difference;
-        all += (double)x[i] * (double)x[i];
+        sum += (double)x[i] * (double)x[i];
     }
-    return lost > 0.0 ? sqrt(lost / all) : 0.0;
+    return sum;
+}
+
+/* Add the error of the decoded message to b->lost. Returns the square of its 2-norm. */
+static double add_error(bench *b) {
+    double sum = 0.0;
+    for (size_t i = 0; i < b->model->layout.size; i++) {
+        double error = (double)b->decoded[i] - (double)b->model->values[i];
+        b->lost[i] += error;
+        sum += error * error;
+    }
+    return sum;
+}
+
+/* Return the index of the parameter that makes equal values draw anew, or FEDCODEC_PARAMS. */
+static size_t seed_of(const fedcodec *codec) {
+    const fedcodec_param *param = codec->vtable->params;
+    for (size_t k = 0; param[k].key != NULL; k++) {
+        if (strcmp(param[k].key, "seed") == 0) {
+            return k;
+        }
+    }
+    return FEDCODEC_PARAMS;
+}
+
+/* Fill in the errors of N messages of the same values. e: their errors, and S = sum |e|^2.
+ * E |sum e|^2 = N E |e|^2 + N (N - 1) |E e|^2. So (|sum e|^2 - S) / (N (N - 1)) estimates the
+ * square of the bias without a bias of its own; it may be below 0. What is left of S / N is the
+ * variance. Without draws all messages are equal, and their whole error is bias. */
+static void spread(row *r, double lost, double each, double all, uint32_t count) {
+    const double n = count;
+    const double scale = all > 0.0 ? 1.0 / all : 0.0;
+    r->mean_error = sqrt(lost * scale) / n;
+    r->bias = count > 1 ? (lost - each) / (n * (n - 1.0)) * scale : lost * scale;
+    r->variance = each / n * scale - r->bias;
+}
+
+static fed_status measure_cohort(bench *b, row *r, uint32_t cohort, fed_error *err) {
+    const size_t n = b->model->layout.size, seed = seed_of(&r->codec);
+    const uint32_t count = seed < FEDCODEC_PARAMS ? cohort : 1;
+    const double all = squares(b->model->values, n);
+    fedcodec codec = r->codec;
+    double each = 0.0, lost = 0.0;
+    int64_t us = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        if (k > 0) {
+            codec.param[seed] = codec.param[seed] < UINT32_MAX ? codec.param[seed] + 1.0 : 1.0;
+        }
+        FED_TRY(encode_once(b, &codec, &us, err));
+        FED_TRY(fedcodec_envelope_decode(b->message, b->len, &b->model->layout, b->decoded, err));
+        const double error = add_error(b);
+        r->error = k == 0 ? sqrt(all > 0.0 ? error / all : 0.0) : r->error;
+        each += error;
+    }
+    for (size_t i = 0; i < n; i++) {
+        lost += b->lost[i] * b->lost[i];
+    }
+    spread(r, lost, each, all, count);
+    return FED_OK;
 }
 
 static fed_status measure(bench *b, row *r, fed_error *err) {
     int64_t us = 0;
     int rounds = 0;
     for (; rounds < ROUNDS_MIN || us < MEASURE_US; rounds++) {
-        if (encode_once(b, &r->codec, &us) != FED_OK) {
-            return fed_fail(err, FED_EINVAL, "codec %s can't encode these tensors", r->spec);
-        }
+        FED_TRY(encode_once(b, &r->codec, &us, err));
     }
     r->bytes = b->len;
     r->encode_mb_s = speed(b->model, rounds, us);
@@ -154,7 +220,6 @@ static fed_status measure(bench *b, row *r, fed_error *err) {
         us += fed_clock_thread_cpu_us() - start;
     }
     r->decode_mb_s = speed(b->model, rounds, us);
-    r->error = relative_error(b->model->values, b->decoded, b->model->layout.size);
     return FED_OK;
 }
 
@@ -168,6 +233,7 @@ static fed_status measure_all(const fed_model *model, table *t, fed_error *err) 
         fed_progress_show(&progress, (double)k / (double)t->count, "%s", r->spec);
         if (bench_make(&b, model, &r->codec, t->small)) {
             status = measure(&b, r, err);
+            status = status == FED_OK ? measure_cohort(&b, r, t->cohort, err) : status;
         } else {
             status = fed_fail(err, FED_ENOMEM, "out of memory for trying codec %s", r->spec);
         }
@@ -201,36 +267,42 @@ static void print_text(const table *t, const fed_layout *layout) {
     }
     printf("tensors: %zu, values: %zu, as float32: %zu bytes; one message of each codec\n",
            layout->count, layout->size, layout->size * sizeof(float));
-    printf("tensors under %u values, grouped: %zu\n", t->small, count_small(layout, t->small));
-    printf("%-*s %12s %9s %10s %9s %11s %11s\n", width, "codec", "bytes", "smaller", "bits/value",
-           "L2 error", "encode MB/s", "decode MB/s");
+    printf("tensors under %u values, grouped: %zu; messages in the mean: %u\n", t->small,
+           count_small(layout, t->small), t->cohort);
+    printf("%-*s %12s %9s %10s %9s %9s %9s %9s %11s %11s\n", width, "codec", "bytes", "smaller",
+           "bits/value", "L2 error", "of mean", "bias", "variance", "encode MB/s", "decode MB/s");
     for (size_t k = 0; k < t->count; k++) {
         const row *r = &t->rows[k];
-        printf("%-*s %12zu %8.2fx %10.4f %9.5f %11.0f %11.0f\n", width, r->spec, r->bytes,
-               ratio(r, layout->size), bits_per_value(r, layout->size), r->error, r->encode_mb_s,
-               r->decode_mb_s);
+        printf("%-*s %12zu %8.2fx %10.4f %9.5f %9.5f %9.5f %9.5f %11.0f %11.0f\n", width, r->spec,
+               r->bytes, ratio(r, layout->size), bits_per_value(r, layout->size), r->error,
+               r->mean_error, r->bias, r->variance, r->encode_mb_s, r->decode_mb_s);
     }
 }
 
 static void print_csv(const table *t, const fed_layout *layout) {
-    puts("codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s");
+    puts("codec,bytes,ratio,bits_per_value,relative_l2_error,mean_relative_l2_error,bias,variance,"
+         "encode_mb_s,decode_mb_s");
     for (size_t k = 0; k < t->count; k++) {
         const row *r = &t->rows[k];
-        printf("\"%s\",%zu,%.6g,%.6g,%.6g,%.6g,%.6g\n", r->spec, r->bytes, ratio(r, layout->size),
-               bits_per_value(r, layout->size), r->error, r->encode_mb_s, r->decode_mb_s);
+        printf("\"%s\",%zu,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g\n", r->spec, r->bytes,
+               ratio(r, layout->size), bits_per_value(r, layout->size), r->error, r->mean_error,
+               r->bias, r->variance, r->encode_mb_s, r->decode_mb_s);
     }
 }
 
 static void print_json(const table *t, const fed_layout *layout) {
-    printf("{\"tensors\": %zu, \"values\": %zu, \"small\": %u, \"grouped\": %zu, \"codecs\": [",
-           layout->count, layout->size, t->small, count_small(layout, t->small));
+    printf("{\"tensors\": %zu, \"values\": %zu, \"small\": %u, \"grouped\": %zu, "
+           "\"cohort\": %u, \"codecs\": [",
+           layout->count, layout->size, t->small, count_small(layout, t->small), t->cohort);
     for (size_t k = 0; k < t->count; k++) {
         const row *r = &t->rows[k];
         printf("%s\n  {\"codec\": \"%s\", \"bytes\": %zu, \"ratio\": %.6g, "
-               "\"bits_per_value\": %.6g, \"relative_l2_error\": %.6g, \"encode_mb_s\": %.6g, "
-               "\"decode_mb_s\": %.6g}",
+               "\"bits_per_value\": %.6g, \"relative_l2_error\": %.6g, "
+               "\"mean_relative_l2_error\": %.6g, \"bias\": %.6g, \"variance\": %.6g, "
+               "\"encode_mb_s\": %.6g, \"decode_mb_s\": %.6g}",
                k > 0 ? "," : "", r->spec, r->bytes, ratio(r, layout->size),
-               bits_per_value(r, layout->size), r->error, r->encode_mb_s, r->decode_mb_s);
+               bits_per_value(r, layout->size), r->error, r->mean_error, r->bias, r->variance,
+               r->encode_mb_s, r->decode_mb_s);
     }
     puts("\n]}");
 }
@@ -302,29 +374,46 @@ static int compare(const char *path, const tool_option *since, const tool_option
     return result;
 }
 
+static print_table *printer_of(const char *format) {
+    return strcmp(format, "text") == 0   ? print_text
+           : strcmp(format, "csv") == 0  ? print_csv
+           : strcmp(format, "json") == 0 ? print_json
+                                         : NULL;
+}
+
+/* Read --small and --cohort. */
+static int read_numbers(const tool_option *small, const tool_option *cohort, table *t) {
+    uint64_t number = 0;
+    int result = tool_read_number(small, UINT32_MAX, &number);
+    t->small = (uint32_t)number;
+    if (result == EXIT_SUCCESS) {
+        result = tool_read_number(cohort, COHORT_MAX, &number);
+    }
+    if (result == EXIT_SUCCESS && number < 2) {
+        return tool_fail_usage("--cohort needs at least 2 messages, not", cohort->value);
+    }
+    t->cohort = (uint32_t)number;
+    return result;
+}
+
 int tool_compare(int argc, char **argv) {
     tool_option options[] = {{"--codecs", NULL}, {"--format", "text"}, {"--small", TOOL_SMALL},
-                             {"--since", NULL},  {"--tensor", NULL},   {NULL, NULL}};
+                             {"--since", NULL},  {"--tensor", NULL},   {"--cohort", TOOL_COHORT},
+                             {NULL, NULL}};
     const char *path = NULL;
     int result = tool_read_args(argc, argv, options, &path, 1);
     if (result != EXIT_SUCCESS) {
         return result;
     }
-    const char *format = options[1].value;
-    print_table *print = strcmp(format, "text") == 0   ? print_text
-                         : strcmp(format, "csv") == 0  ? print_csv
-                         : strcmp(format, "json") == 0 ? print_json
-                                                       : NULL;
+    print_table *print = printer_of(options[1].value);
     if (print == NULL) {
-        return tool_fail_usage("--format is text, csv or json, not", format);
+        return tool_fail_usage("--format is text, csv or json, not", options[1].value);
     }
     table t = {.count = 0};
-    uint64_t small = 0;
-    result = tool_read_number(&options[2], UINT32_MAX, &small);
+    result = read_numbers(&options[2], &options[5], &t);
     if (result != EXIT_SUCCESS) {
         return result;
     }
-    t.small = (uint32_t)small;
     fed_error err = {.status = FED_OK};
     const char *list = options[0].value;
     if ((list != NULL ? add_listed(&t, list, &err) : add_all(&t, &err)) != FED_OK) {

@@ -12,6 +12,9 @@ enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = FED_FILE_OUTPUT | 0644 };
  * default. */
 #define TOOL_SMALL "1024"
 
+/** How many messages fedcodec compare takes the mean of, unless --cohort says otherwise. */
+#define TOOL_COHORT "10"
+
 /** The most bytes that a file is decoded to, unless --max-bytes says otherwise: 1 GiB. */
 #define TOOL_MAX_BYTES "1073741824"
 
@@ -38,7 +41,8 @@ int tool_read_args(int argc, char **argv, tool_option *options, const char **fil
 int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number);
 
 /** Read a file of values: safetensors if its name ends in .safetensors, else raw little-endian
- * float32 values, which become one tensor. Owner: the caller, fed_model_free. */
+ * float32 values, which become one matrix, as square as it can be. Owner: the caller,
+ * fed_model_free. */
 fed_status tool_read_tensors(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
 
 /** The command fedcodec compare: measure codecs on the user's own tensors. */

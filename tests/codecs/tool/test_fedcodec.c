@@ -91,6 +91,21 @@ FED_TEST_WITH(threads_write_the_same_file, fed_program *f) {
                 "5000 threads; at most 1024");
 }
 
+/* A raw file has no shape. Of 40 times 50 values, rank 1 sends 40 and 50 numbers. */
+FED_TEST_WITH(a_raw_file_is_a_matrix_as_square_as_it_can_be, fed_program *f) {
+    float x[2000];
+    for (int i = 0; i < 2000; i++) {
+        x[i] = sinf((float)i);
+    }
+    write_file(f, "square.f32", x, sizeof x); /* little-endian machines only */
+    assert_runs(f, "encode --codec powersgd:rank=1 square.f32 square.fed", 0,
+                "2000 values, 376 bytes");
+    assert_runs(f, "decode square.fed square.out", 0, "");
+    assert_runs(f, "compare square.f32 --codecs powersgd:rank=1 --format csv", 0, "\",376,");
+    write_file(f, "empty", "", 0);
+    assert_runs(f, "encode --codec powersgd empty e.fed", 0, "0 values");
+}
+
 FED_TEST_WITH(info_tells_what_an_envelope_holds, fed_program *f) {
     assert_runs(f, "encode --codec 3lc --small 0 x.f32 x.fed", 0, "");
     assert_runs(f, "info x.fed", 0, "frame 1: 3lc, 1000 values, ");
@@ -209,7 +224,7 @@ FED_TEST_WITH(decode_like_another_model_is_refused, fed_program *f) {
 FED_TEST_WITH(compare_has_a_row_for_every_codec, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "compare m.safetensors", 0, "tensors: 2, values: 630, as float32: 2520 bytes");
-    assert_says(f, "tensors under 1024 values, grouped: 2\n");
+    assert_says(f, "tensors under 1024 values, grouped: 2; messages in the mean: 10\n");
     char list[sizeof f->out], codec[32];
     assert_runs(f, "list", 0, "");
     memcpy(list, f->out, sizeof list);
@@ -226,14 +241,82 @@ FED_TEST_WITH(compare_has_a_row_for_every_codec, fed_program *f) {
 /* The file has 6 bytes of the envelope's head, 5 of a frame's head, and 4000 of values. */
 FED_TEST_WITH(compare_says_how_large_and_how_exact, fed_program *f) {
     assert_runs(f, "compare x.f32 --codecs float32 --format csv", 0,
-                "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
-    assert_says(f, "\n\"float32\",4011,0.997258,32.088,0,");
+                "codec,bytes,ratio,bits_per_value,relative_l2_error,mean_relative_l2_error,bias,"
+                "variance,encode_mb_s,decode_mb_s\n");
+    assert_says(f, "\n\"float32\",4011,0.997258,32.088,0,0,0,0,");
+}
+
+typedef struct loss {
+    double one, mean, bias, variance;
+} loss;
+
+/* What compare says of a codec, with a cohort of that many messages. */
+static loss loss_of(fed_program *f, const char *codec, int cohort) {
+    char words[200];
+    loss l = {0};
+    snprintf(words, sizeof words, "compare x.f32 --codecs %s --cohort %d --format csv", codec,
+             cohort);
+    assert_runs(f, words, 0, "");
+    const char *row = strstr(f->out, "\n\"");
+    assert_non_null(row);
+    const char *after = strstr(row + 2, "\",");
+    assert_non_null(after);
+    assert_int_equal(sscanf(after, "\",%*[^,],%*[^,],%*[^,],%lf,%lf,%lf,%lf,", &l.one, &l.mean,
+                            &l.bias, &l.variance),
+                     4);
+    return l;
+}
+
+/* One message of these is far off. The mean of many is near, as the square of its error is
+ * bias + variance / N. The bounds are 8 times the deviation of the estimate of the bias. */
+FED_TEST_WITH(compare_finds_no_bias_in_codecs_that_draw, fed_program *f) {
+    enum { N = 200, VALUES = 1000 };
+    static const char *const codecs[] = {"eden", "eden:p=0.05", "qsgd:bits=2", "stoch3", "natural"};
+    for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
+        const loss l = loss_of(f, codecs[k], N);
+        assert_true(l.variance > 0.01);
+        assert_true(fabs(l.bias) < 8.0 * l.variance * sqrt(2.0 / VALUES) / N + 1e-4);
+        assert_true(fabs(l.mean * l.mean - (l.bias + l.variance / N)) < 1e-4 * l.variance);
+        assert_true(l.mean < l.one / 10.0);
+    }
+}
+
+/* These make equal messages of equal values, so the mean of them is no nearer than one. */
+FED_TEST_WITH(compare_finds_the_whole_error_of_a_codec_without_draws_in_the_mean, fed_program *f) {
+    static const char *const codecs[] = {"sbc:p=0.01", "topk:p=0.01", "3lc", "onebit", "powersgd"};
+    for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
+        const loss l = loss_of(f, codecs[k], 10);
+        assert_true(l.mean == l.one);
+        assert_true(fabs(l.bias - l.one * l.one) < 1e-5);
+        assert_true(l.variance == 0.0);
+    }
+    assert_true(loss_of(f, "sbc:p=0.01", 10).bias > 0.9);
+    assert_true(loss_of(f, "topk:p=0.01", 10).bias > 0.9);
+}
+
+/* randk draws, but sends its values as they are: a tenth arrives. */
+FED_TEST_WITH(compare_finds_the_bias_of_a_codec_that_draws, fed_program *f) {
+    const loss l = loss_of(f, "randk:p=0.1", 100);
+    assert_true(fabs(l.bias - 0.81) < 0.02);
+    assert_true(fabs(l.variance - 0.09) < 0.02);
+}
+
+FED_TEST_WITH(compare_says_of_how_many_messages_the_mean_is, fed_program *f) {
+    assert_runs(f, "compare x.f32 --codecs eden", 0, "messages in the mean: 10\n");
+    assert_runs(f, "compare x.f32 --codecs eden:seed=4294967295 --cohort 3", 0,
+                "messages in the mean: 3\n");
+    assert_says(f, " bits/value  L2 error   of mean      bias  variance ");
+    assert_runs(f, "compare x.f32 --codecs eden --cohort 1", 2,
+                "--cohort needs at least 2 messages, not 1");
+    assert_runs(f, "compare x.f32 --codecs eden --cohort 100001", 2,
+                "--cohort is a whole number from 0 to 100000, not 100001");
 }
 
 FED_TEST_WITH(compare_takes_any_list_of_specs, fed_program *f) {
-    assert_runs(f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json", 0,
-                "{\"tensors\": 1, \"values\": 1000, \"small\": 1024, \"grouped\": 1, \"codecs\": "
-                "[\n  {\"codec\": \"sbc:p=0.1\"");
+    assert_runs(
+        f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json", 0,
+        "{\"tensors\": 1, \"values\": 1000, \"small\": 1024, \"grouped\": 1, \"cohort\": 10, "
+        "\"codecs\": [\n  {\"codec\": \"sbc:p=0.1\"");
     assert_says(f, "},\n  {\"codec\": \"3lc:s=1\"");
     assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
     assert_says(f, "}\n]}\n");
