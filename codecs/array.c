@@ -8,6 +8,10 @@
 #include "codecs/prim/matrix.h"
 #include "fedcodec/envelope.h"
 
+size_t fedcodec_array_rows(size_t n) {
+    return fedcodec_square_rows(n);
+}
+
 /* Make a layout of one matrix with n values. The message stores neither the tensor's name nor its
  * shape. The matrix is as square as possible, which suits codecs that factor matrices. */
 static fed_status layout_of(size_t n, fed_layout *layout, fed_error *err) {

@@ -9,6 +9,7 @@
 
 #include "fed/checkpoint.h"
 #include "fed/file.h"
+#include "fedcodec/array.h"
 #include "fedcodec/codec.h"
 
 int tool_fail(const fed_error *err) {
@@ -82,7 +83,8 @@ int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number)
     return EXIT_SUCCESS;
 }
 
-/* Make a model of one flat tensor. fed_layout_add is not used, as it refuses an empty tensor. */
+/* Make a model of one matrix, as square as n allows: some codecs factor matrices. fed_layout_add is
+ * not used, as it refuses an empty tensor. */
 static fed_status one_tensor(size_t n, fed_model *model) {
     *model = (fed_model){.layout = {.count = 1, .size = n}};
     model->layout.tensors = malloc(sizeof *model->layout.tensors);
@@ -91,8 +93,9 @@ static fed_status one_tensor(size_t n, fed_model *model) {
         fed_model_free(model);
         return FED_ENOMEM;
     }
-    model->layout.tensors[0] =
-        (fed_tensor){.name = "values", .rank = 1, .dims = {(uint32_t)n}, .size = n};
+    const size_t rows = fedcodec_array_rows(n), columns = n > 0 ? n / rows : 0;
+    model->layout.tensors[0] = (fed_tensor){
+        .name = "values", .rank = 2, .dims = {(uint32_t)rows, (uint32_t)columns}, .size = n};
     return FED_OK;
 }
 

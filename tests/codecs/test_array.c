@@ -38,6 +38,14 @@ FED_TEST(every_codec_comes_back_and_says_its_count) {
     }
 }
 
+FED_TEST(rows_are_the_largest_divisor_up_to_the_root) {
+    static const size_t n[] = {0, 1, 2, 7, 12, 16, 1000, 4294967295U};
+    static const size_t rows[] = {0, 1, 1, 1, 3, 4, 25, 65535};
+    for (size_t k = 0; k < sizeof n / sizeof n[0]; k++) {
+        assert_int_equal(fedcodec_array_rows(n[k]), rows[k]);
+    }
+}
+
 /* The array becomes a matrix of 25 rows of 40. */
 FED_TEST(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be) {
     float x[N];

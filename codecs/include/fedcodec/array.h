@@ -33,6 +33,10 @@ FED_API_BEGIN
 fed_status fedcodec_array_encode(const char *spec, const float *x, size_t n, float *residual,
                                  fed_writer *out, fed_error *err) FED_CHECKED;
 
+/** Return the rows of the matrix that stands for n values without a shape: the largest divisor of n
+ * that is not above its square root; 0 for n = 0. Codecs that factor matrices see each array so. */
+size_t fedcodec_array_rows(size_t n);
+
 /** Count the values of a message. A few bytes can stand for billions of zeros: compare *n with what
  * the program expects before it allocates. FED_EFORMAT: the bytes are no valid message.
  * FED_EVERSION: this build can't read the message's version. */
