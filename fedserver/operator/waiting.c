@@ -212,6 +212,10 @@ static fed_status say_running(void *user, const fedserver_task_entry *entry, fed
                 plural(entry->reasons[k].devices), entry->reasons[k].text);
         }
     }
+    if (entry->state == FEDSERVER_TASK_PAUSED && entry->waits[0] != '\0') {
+        say(s, "task %llu (%s) is paused: %s\n", (unsigned long long)entry->id, entry->name,
+            entry->waits);
+    }
     sum->running += t != NULL;
     sum->queued += entry->state == FEDSERVER_TASK_QUEUED;
     sum->paused += entry->state == FEDSERVER_TASK_PAUSED;

@@ -170,6 +170,7 @@ static void tokens_are_listed_and_withdrawn(void **state) {
 
 static void tasks_are_listed_moved_paused_resumed_and_cancelled(void **state) {
     world *w = *state;
+    char why[80];
     says(w, "tasks", "", "1  running");
     assert_non_null(strstr(w->out, "1 of 2 rounds"));
     assert_non_null(strstr(w->out, "2  queued (1)"));
@@ -177,6 +178,9 @@ static void tasks_are_listed_moved_paused_resumed_and_cancelled(void **state) {
     says(w, "move", "3 1", "task 3 is moved");
     says(w, "tasks", "", "3  queued (1)");
     says(w, "pause", "1", "task 1 is paused");
+    snprintf(why, sizeof why, "it was paused by uid=%lu at 20", (unsigned long)getuid());
+    says(w, "tasks", "", why);
+    says(w, "status", "", why);
     says(w, "cancel", "2", "task 2 is cancelled");
     says(w, "tasks", "", "2  cancelled");
     says(w, "resume", "1", "task 1 is resumed");

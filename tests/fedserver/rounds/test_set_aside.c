@@ -97,6 +97,11 @@ static void expect_paused(const coordinator *c, const char *path) {
     expect_said("is paused, because it can't be read: can't read ");
     expect_said(path);
     expect_said("fedserver resume");
+    char args[400], told[4000];
+    snprintf(args, sizeof args, "tasks --dir '%s'", c->directory);
+    assert_int_equal(fed_test_run("/", "fedserver", args, told, sizeof told), 0);
+    assert_non_null(strstr(told, "    waits: it can't be read: can't read "));
+    assert_non_null(strstr(told, "; mend that, then call `fedserver resume`\n"));
 }
 
 static void expect_goes_on(coordinator *c, const char *path) {
