@@ -101,7 +101,7 @@ typedef struct fedserver_task_entry {
     /* why the task is queued or paused, what to do; "": neither, or unknown. A serving process
      * leaves out why it is paused. */
     char waits[FEDSERVER_TASK_WAITS];
-    uint32_t declined;                /* devices that declined the task in the last 24 hours */
+    uint32_t declined; /* devices that declined the task in the last 24 hours */
     /* when the first of these devices declined the task, 0: none did; and when the coordinator asks
      * that device again, 0: none did, or the task is over */
     int64_t declined_ms, declined_until_ms;
