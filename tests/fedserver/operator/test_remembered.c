@@ -87,10 +87,29 @@ static void bytes_of_another_coordinator_are_refused(void **state) {
     fed_writer_free(&bytes);
 }
 
+static void bytes_without_a_device_in_memory_are_refused(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    fed_writer bytes;
+    fed_reader r;
+    fed_error err = {0};
+    gather(c, d);
+    fed_writer_growing(&bytes);
+    assert_fed_ok(fedserver_remembered_write(c->server, &bytes));
+    const test_device late = coordinator_enrol(c);
+    assert_int_equal(device_ask_work(c, &late).reason, FED_WAIT_FULL);
+    assert_int_equal(c->server->rounds.devices.count, CROWD + 1);
+    fed_reader_init(&r, bytes.data, bytes.len);
+    assert_fed_status(fedserver_remembered_read(c->server, &r, &err), FED_EFORMAT);
+    assert_int_equal(c->server->rounds.devices.count, CROWD + 1);
+    fed_writer_free(&bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(devices_come_back_in_their_places),
         WITH_COORDINATOR(bytes_of_another_coordinator_are_refused),
+        WITH_COORDINATOR(bytes_without_a_device_in_memory_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
