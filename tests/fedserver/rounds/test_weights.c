@@ -131,6 +131,21 @@ FED_TEST(the_largest_round_there_can_be_fits_the_sum) {
     free(c);
 }
 
+/* One device's update is long, so the weights are scaled. */
+FED_TEST(weights_that_just_fit_are_not_halved) {
+    enum { FITS = FEDCODEC_FOLD_WEIGHT - 1 - 4, EACH = FITS / 4 };
+    for (unsigned more = 0; more < 2; more++) {
+        fedserver_contribution c[] = {contribution(1, EACH, 1), contribution(2, EACH, 1),
+                                      contribution(3, EACH, 1),
+                                      contribution(4, FITS - 3 * EACH + more, 1000)};
+        const fedserver_weights s = settle(c, 4, 0.5);
+        assert_false(s.as_claimed);
+        assert_int_equal(c[0].share, EACH >> more);
+        assert_int_equal(c[3].share, (FITS - 3 * EACH + more) >> more);
+        assert_int_equal(s.weight, 3 * c[0].share + c[3].share);
+    }
+}
+
 FED_TEST(neither_order_nor_arrival_changes_a_bit) {
     enum { MANY = 40, ORDERS = 50 };
     fedserver_contribution first[MANY], c[MANY];
