@@ -8,6 +8,7 @@
 #include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
+#include "fedserver/identity/certificates.h"
 #include "fedserver/operator.h"
 
 static const int64_t day_ms = INT64_C(86400000);
@@ -276,6 +277,21 @@ FED_TEST_WITH(a_ca_is_changed_with_an_overlap, const world *w) {
     look(w, &change);
     assert_false(change.open || change.server_is_old);
     assert_start_says(w, NULL);
+}
+
+static fed_status device_each_fails(void *db, fedserver_device_visit visit, void *user,
+                                    fed_error *err) {
+    (void)db, (void)visit, (void)user;
+    return fed_fail(err, FED_EIO, "the disk is gone");
+}
+
+/* Otherwise it would seem that no device waits for a certificate of the new CA. */
+FED_TEST_WITH(devices_that_cannot_be_counted_are_an_error, const world *w) {
+    const fedserver_store store = {.device_each = device_each_fails};
+    fed_error err = {0};
+    fedserver_ca_change change;
+    assert_fed_fails(fedserver_ca_look_at(w->directory, &store, NULL, 0, &change, &err), FED_EIO,
+                     "the disk is gone");
 }
 
 /* The process was killed after it wrote ca.pem and before ca.key, so the old CA still issues
