@@ -157,11 +157,12 @@ FED_TEST(a_phase_may_change_numbers_of_the_optimizer_only) {
                  {"momentum+warmup:steps=5", "momentum+warmup:steps=9", true},
                  {"adam", "adamw", false},
                  {"sgd", "momentum", false},
-                 {"momentum", "momentum+warmup:steps=9", false},
+                 {"momentum", "momentum+warmup:steps=1", false},
                  {"sgd+step:every=9", "sgd+cosine:steps=9", false},
-                 {"sgd+cosine:steps=9", "sgd", false},
-                 {"sgd", "sgd+stall", false},
-                 {"sgd+prox:mu=1", "sgd", false}};
+                 {"sgd", "sgd+step:every=1", false},
+                 {"sgd+cosine:steps=1", "sgd", false},
+                 {"sgd", "sgd+stall:window=1", false},
+                 {"sgd+prox:mu=0.5", "sgd", false}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         fedserver_config config;
         fed_error err = {0};
