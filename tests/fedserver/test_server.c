@@ -444,12 +444,13 @@ static void only_the_newest_version_is_served(void **state) {
     }
 }
 
-static answer ask_held(coordinator *c, const test_device *d, uint32_t hold_ms, int64_t waited_ms) {
+static answer say_held(coordinator *c, const test_device *d, const fed_checkin *checkin,
+                       int64_t waited_ms) {
     fed_error err = {0};
     uint8_t body[64];
     fed_writer w;
     fed_writer_fixed(&w, body, sizeof body);
-    fed_checkin_write(&w, &(fed_checkin){.role = FED_ROLE_TRAIN, .hold_ms = hold_ms});
+    fed_checkin_write(&w, checkin);
     const fedserver_request request = {.listener = FEDSERVER_DEVICES,
                                        .method = "POST",
                                        .path = "/v1/checkin",
@@ -462,6 +463,11 @@ static answer ask_held(coordinator *c, const test_device *d, uint32_t hold_ms, i
     assert_fed_ok_err(fedserver_handle(c->server, &request, c->now_ms, &response, &err));
     fedserver_blob_free(response.body);
     return (answer){.status = response.status, .hold = response.hold, .hold_ms = response.hold_ms};
+}
+
+static answer ask_held(coordinator *c, const test_device *d, uint32_t hold_ms, int64_t waited_ms) {
+    const fed_checkin checkin = {.role = FED_ROLE_TRAIN, .hold_ms = hold_ms};
+    return say_held(c, d, &checkin, waited_ms);
 }
 
 static void a_wait_is_held_until_its_time_or_until_there_is_work(void **state) {
@@ -567,6 +573,28 @@ static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too
     assert_int_equal(report(c, &judge, &last), 404);
     last = (fed_metric){.task = 1, .version = 1, .samples = 10, .correct = 11, .loss = 0.5f};
     assert_int_equal(report(c, &judge, &last), 400);
+}
+
+static bool is_held(coordinator *c, const test_device *d, fed_role role) {
+    const fed_checkin checkin = {.role = role, .held = {{1, 1}}, .hold_ms = 30000};
+    return say_held(c, d, &checkin, 0).hold;
+}
+
+static void an_evaluator_learns_the_end_of_the_tasks_at_once(void **state) {
+    coordinator *c = *state;
+    const test_device trainer = coordinator_enrol(c), judge = coordinator_enrol_evaluator(c);
+    assert_true(is_held(c, &judge, FED_ROLE_EVALUATE));
+    coordinator_task(c, single);
+    const fed_assignment round = device_ask_work(c, &trainer);
+    assert_int_equal(device_upload(c, &trainer, &round, ones, 1, NULL), 200);
+    const fed_metric last = {.task = 1, .version = 1, .samples = 10, .correct = 9, .loss = 0.5f};
+    coordinator_restart(c);
+    assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 0, 0).version, 1);
+    assert_int_equal(report(c, &judge, &last), 200);
+    assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 1).reason, FED_WAIT_FINISHED);
+    assert_false(is_held(c, &judge, FED_ROLE_EVALUATE));
+    assert_int_equal(device_checkin(c, &trainer, FED_ROLE_TRAIN, 1, 1).reason, FED_WAIT_FINISHED);
+    assert_true(is_held(c, &trainer, FED_ROLE_TRAIN));
 }
 
 static void only_known_paths_methods_and_devices_get_in(void **state) {
@@ -745,6 +773,7 @@ int main(void) {
         WITH_COORDINATOR(a_finished_task_is_told_to_those_who_lack_its_last_model),
         WITH_COORDINATOR(queued_tasks_that_do_not_fit_together_run_one_after_the_other),
         WITH_COORDINATOR(an_evaluator_measures_every_newest_version_once_and_the_last_one_too),
+        WITH_COORDINATOR(an_evaluator_learns_the_end_of_the_tasks_at_once),
         WITH_COORDINATOR(only_known_paths_methods_and_devices_get_in),
         WITH_COORDINATOR(a_follower_refuses_bodies_by_what_its_leader_says),
         WITH_COORDINATOR(a_check_in_of_another_protocol_is_named_so),

@@ -87,7 +87,8 @@ CONTRACTS = (
     (r"codecs/", r"contract\.test_codecs"),
 )
 QUICK_S = 3  # on a machine without other work
-PROGRAMS = {"fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain_program"}
+PROGRAMS = {"fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain_program", "fednic", "fedcodec", "allreduce", "minimal"}
+STARTS_PROGRAMS = re.compile(r"e2e\.|.*\.(apps|commands|examples|operator|tool)\.")
 Test = collections.namedtuple("Test", "name target command folder variables")
 
 
@@ -194,7 +195,7 @@ class Copy:
         return how, time.monotonic() - began
 
     def targets(self, names):
-        starts_programs = any(name.startswith("e2e.") or ".apps." in name for name in names)
+        starts_programs = any(STARTS_PROGRAMS.match(name) for name in names)
         return sorted({self.tests[name].target for name in names} | (self.programs if starts_programs else set()))
 
     def judge(self, names):
