@@ -162,14 +162,24 @@ FED_TEST(a_phase_may_change_numbers_of_the_optimizer_only) {
                  {"sgd", "sgd+step:every=1", false},
                  {"sgd+cosine:steps=1", "sgd", false},
                  {"sgd", "sgd+stall:window=1", false},
-                 {"sgd+prox:mu=0.5", "sgd", false}};
+                 {"sgd+prox:mu=0.5", "sgd", false},
+                 {"sgd", "sgd+scaffold", false},
+                 {"sgd+scaffold", "sgd", false},
+                 {"momentum+warmup:steps=1", "momentum", false},
+                 {"sgd+step:every=1", "sgd", false},
+                 {"sgd", "sgd+cosine:steps=1", false},
+                 {"sgd+stall:window=1", "sgd", false},
+                 {"sgd", "sgd+prox:mu=0.5", false}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         fedserver_config config;
         fed_error err = {0};
         char text[400];
         snprintf(text, sizeof text,
-                 "{\"model\": \"lr\", \"rounds\": 5, \"goal\": 1, \"optimizer\": \"%s\","
+                 "{\"model\": \"%s\", \"rounds\": 5, \"goal\": 1, \"optimizer\": \"%s\","
                  " \"phases\": [{\"round\": 2},\n{\"round\": 3, \"optimizer\": \"%s\"}]}",
+                 strstr(cases[k].first, "scaffold") || strstr(cases[k].later, "scaffold")
+                     ? "input 2 | dense 2 | scaffold"
+                     : "lr",
                  cases[k].first, cases[k].later);
         assert_fed_status(parse(text, &config, &err), cases[k].good ? FED_OK : FED_EINVAL);
         if (!cases[k].good) {
