@@ -165,7 +165,7 @@ flaky=()
 night() {
     stage "sweeps, kill matrix and chaos, whole"
     build/release/tests/e2e.test_sweep whole
-    build/release/tests/e2e.test_kill_matrix --kills 2000 --failovers 20
+    build/release/tests/e2e.test_kill_matrix --kills 2000 --failovers 20 --hangs 48
     build/release/tests/e2e.test_chaos 400 8
     stage "fuzzing"
     deploy/fuzz.sh

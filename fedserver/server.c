@@ -42,6 +42,7 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
     made->log = &made->batch_log.log;
     made->store = store;
     made->routing = routing;
+    made->life = FEDSERVER_LIFE_QUESTION;
     fed_status status = store->open(directory, choice.where, &made->db, err);
     strcpy(made->where, choice.where);
     made->rounds = (fedserver_rounds){.store = store,
@@ -65,6 +66,8 @@ void fedserver_close(fedserver *server) {
     }
     fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
+    fedserver_liveness_close(server->liveness);
+    fedserver_life_forget(&server->life);
     fedserver_let_go(server); /* before the threads are ended, which may take a while */
     fedserver_rounds_free(&server->rounds); /* ends the threads that write to the eventfd `bell` */
     if (server->rounds.bell >= 0) {
@@ -162,6 +165,18 @@ static bool shares(const fedserver *server) {
     return server->setup.address != NULL && server->setup.part != FEDSERVER_GATE;
 }
 
+/* Open the sockets between front and rounds, where they are two processes. */
+static fed_status open_sockets(fedserver *server, fed_error *err) {
+    if (server->setup.part == FEDSERVER_WHOLE || server->relay != NULL) {
+        return FED_OK;
+    }
+    if (server->setup.part == FEDSERVER_ROUNDS) {
+        FED_TRY(fedserver_liveness_open(server->directory, &server->liveness, err));
+    }
+    return fedserver_relay_open(server->directory, server->setup.part, server->log, &server->relay,
+                                err);
+}
+
 static fed_status start_serving(fedserver *server, fed_error *err) {
     if (server->setup.part == FEDSERVER_GATE) {
         fedserver_auth auth;
@@ -179,10 +194,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(fedserver_update_limit_load(&server->rounds, err));
         server->authority = fedserver_ca_id_at(server->directory);
     }
-    if (server->setup.part != FEDSERVER_WHOLE && server->relay == NULL) {
-        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, server->log,
-                                     &server->relay, err));
-    }
+    FED_TRY(open_sockets(server, err));
     if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
         const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (bell < 0) {
@@ -255,10 +267,7 @@ static fed_status look_who_leads(fedserver *server, fed_error *err) {
 static fed_status follow(fedserver *server, fed_error *err) {
     const uint64_t before = server->lead.term;
     server->following = true;
-    if (server->setup.part == FEDSERVER_ROUNDS && server->relay == NULL) {
-        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, server->log,
-                                     &server->relay, err));
-    }
+    FED_TRY(server->setup.part == FEDSERVER_ROUNDS ? open_sockets(server, err) : FED_OK);
     FED_TRY(look_who_leads(server, err));
     const fedserver_lead *lead = &server->lead;
     if (lead->mine) {
@@ -326,6 +335,7 @@ static fed_status reserve(fedserver *server, fed_error *err) {
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
+    fedserver_liveness_note(server->liveness, fed_clock_monotonic_ms());
     if (server->broken) {
         return fed_fail(err, FED_ESTATE,
                         "the coordinator has failed before: close it and open it again");
@@ -459,6 +469,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
 
 fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert(!server->broken);
+    fedserver_liveness_note(server->liveness, fed_clock_monotonic_ms());
     if (!acts(server)) {
         fedserver_batch_log_end(&server->batch_log, true);
         if (shows_only(server)) {

@@ -10,6 +10,7 @@
 #include "fed/log.h"
 #include "fedserver/batch_log.h"
 #include "fedserver/fedserver.h"
+#include "fedserver/front/liveness.h"
 #include "fedserver/held.h"
 #include "fedserver/identity/enrolment.h"
 #include "fedserver/reopening.h"
@@ -69,6 +70,8 @@ struct fedserver {
     fed_pem ca_key, ca_cert, ca_bundle;
     uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
     struct fedserver_relay *relay; /* connects front and rounds; NULL: it is not open */
+    fedserver_liveness *liveness;  /* at the rounds' process; NULL: it does not answer yet */
+    fedserver_life_question life;  /* at a front */
     uint16_t front_port, devices_port;
     char actor[128];         /* fedserver_act_for; "": not known */
     uint64_t refusals;       /* number of refusals that are not yet in the audit log */

@@ -43,7 +43,7 @@ static const char usage[] =
     "                   systemd-logind), file:PATH (the path exists: let a script decide)\n"
     "  --until-finished end when the coordinator says that all tasks are finished\n"
     "  --hold SECONDS   let the coordinator keep an answer back for at most this time, until\n"
-    "                   there is work; default 25; at most 3 with several --server\n"
+    "                   there is work; default 25; at most 2 with several --server\n"
     "  --slots N        take part in up to N tasks at once, 1 to 8; default 1. Each needs\n"
     "                   as much room under --state as one task does\n"
     "  --memory MB      decline a task whose model, or whose batch, takes more memory than this;\n"

@@ -6,10 +6,11 @@
 #include "fedclient/net/requests.h"
 
 /* A coordinator that hangs is silent on connections that stay open. So a device that knows several
- * addresses gives each SILENT_MS without a byte, and a check-in is held for HELD_MS at most. Each
- * time that all addresses were silent doubles SILENT_MS, up to the transport's own patience: the
- * network may be slow. */
-enum { SILENT_MS = 5000, HELD_MS = 3000, DOUBLINGS = 4 };
+ * addresses gives each SILENT_MS without a byte. A check-in is held for HELD_MS of these at most. A
+ * change of the leader takes up to three seconds, and must fit into the rest. Each time that all
+ * addresses were silent doubles the rest, up to the transport's own patience: the network may be
+ * slow. */
+enum { SILENT_MS = 5000, HELD_MS = 2000, DOUBLINGS = 4 };
 
 /** The k-th address of a list with commas between them, without a '/' at its end. NULL: the list is
  * shorter. */
@@ -95,7 +96,7 @@ uint32_t fedclient_addresses_hold(const fedclient *client) {
     return client->addresses > 1 && hold_ms > HELD_MS ? HELD_MS : hold_ms;
 }
 
-uint32_t fedclient_addresses_patience(const fedclient *client) {
+uint32_t fedclient_addresses_patience(const fedclient *client, uint32_t hold_ms) {
     const unsigned all = client->silences / client->addresses; /* how often all were silent */
-    return client->addresses > 1 ? (uint32_t)SILENT_MS << (all < DOUBLINGS ? all : DOUBLINGS) : 0;
+    return client->addresses > 1 ? (SILENT_MS - hold_ms) << (all < DOUBLINGS ? all : DOUBLINGS) : 0;
 }

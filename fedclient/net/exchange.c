@@ -165,7 +165,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     snprintf(digits, sizeof digits, "%016" PRIx64, client->options.classes);
     /* an enrolment is no step, so its silences are not counted, and its patience could not grow */
     const uint32_t patience_ms =
-        call->kind != FED_REQUEST_ENROL ? fedclient_addresses_patience(client) : 0;
+        call->kind != FED_REQUEST_ENROL ? fedclient_addresses_patience(client, call->hold_ms) : 0;
     const fedclient_request request = {.kind = call->kind,
                                        .method = call->kind == FED_REQUEST_MODEL ? "GET" : "POST",
                                        .url = url,

@@ -59,8 +59,9 @@ void fedclient_addresses_next(fedclient *client);
  * knows several addresses. */
 uint32_t fedclient_addresses_hold(const fedclient *client);
 
-/** A request's patience_ms; 0: the transport's own. */
-uint32_t fedclient_addresses_patience(const fedclient *client);
+/** A request's patience_ms, beside hold_ms, which is 0 or fedclient_addresses_hold; 0: the
+ * transport's own. */
+uint32_t fedclient_addresses_patience(const fedclient *client, uint32_t hold_ms);
 
 /** Set the port for devices' requests, which is the same at each address. */
 void fedclient_addresses_port(fedclient *client, uint16_t port);

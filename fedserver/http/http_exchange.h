@@ -211,15 +211,14 @@ void http_cluster_poll(http *h);
 
 /* ---- http_forward.c: at a follower, passes requests on to the leader ------------------------- */
 
-/** Pass all of h->queue on to the leader. Without a link to the leader, requests that may be sent
- * twice wait for a link, at most h->leader_wait_ms; the others are refused with 503. */
+/** Pass all of h->queue on to the leader. Without a link to the leader, requests wait for a link,
+ * at most h->leader_wait_ms; then they are refused with 503. */
 void http_forward_queue(http *h);
 
 /** Cancel forwarded requests whose peers have left. Each call checks only some of the requests. */
 void http_forward_look(http *h);
 
-/** This process stops: refuse the forwarded requests that may be sent twice, because the leader may
- * hold them for long. */
+/** This process stops: refuse the forwarded requests that the leader may hold for long. */
 void http_forward_stop(http *h);
 
 /* The two functions below are the members `answered` and `lost` of cluster_handlers; user: the

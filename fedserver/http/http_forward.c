@@ -13,9 +13,13 @@ enum {
     LOOKS = 1024
 };
 
-/* May the request be sent to a leader twice? A repeated check-in gets the lease of the first one.
- * An update is not repeated, because its body is large. */
+/* May the request be sent to a leader twice? Devices repeat each request that gets no answer, so a
+ * leader knows what it has handled. A body that came in parts has no peer any more that waits. */
 static bool may_go_again(const http_exchange *x) {
+    return x->state != STATE_CUT;
+}
+
+static bool may_be_held_for_long(const http_exchange *x) {
     return strcmp(x->request.method, "GET") == 0 || strcmp(x->request.path, "/v1/checkin") == 0;
 }
 
@@ -120,7 +124,7 @@ void http_forward_stop(http *h) {
     for (size_t k = 0; k < cluster_carried(h->cluster); k++) {
         uint64_t id;
         http_exchange *x = cluster_carried_at(h->cluster, k, &id);
-        if (x != NULL && may_go_again(x)) {
+        if (x != NULL && may_be_held_for_long(x)) {
             x->refused = &http_refusal_stopping;
             forget(h, x, STATE_ANSWER);
         }

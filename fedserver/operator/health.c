@@ -3,58 +3,45 @@
 #include <poll.h>
 
 #include "fed/clock.h"
-#include "fedserver/front/relay.h"
+#include "fedserver/front/liveness.h"
 #include "fedserver/operator.h"
 
-/* The answer 200 to this path says that the rounds' process runs, and that it can read the
- * store. */
-static const char question[] = "/healthz";
+enum { PATIENCE_MS = 10 * 1000, AGAIN_MS = 50 };
 
-static fed_status await_answer(fedserver_relay *relay, const char *directory,
-                               fedserver_response *response, fed_error *err) {
+static fedserver_life await_answer(const char *directory) {
     const int64_t start_ms = fed_clock_monotonic_ms();
-    fedserver_request request = {.path = question};
-    unsigned alone = 0; /* times in a row without a connection */
-    for (;;) {
-        const int64_t now_ms = fed_clock_monotonic_ms();
-        request.waited_ms = now_ms - start_ms;
-        *response = (fedserver_response){0};
-        if (!fedserver_relay_ask(relay, &request, now_ms, response)) {
-            return fed_fail(
-                err, FED_EIO,
-                "the process that serves %s does not answer: its log says why, its disk "
-                "hangs, or it is of another release than this program",
-                directory);
+    fedserver_life_question question = FEDSERVER_LIFE_QUESTION;
+    fedserver_life life = FEDSERVER_LIFE_UNKNOWN;
+    for (int64_t now_ms = start_ms;
+         life == FEDSERVER_LIFE_UNKNOWN && now_ms - start_ms < PATIENCE_MS;
+         now_ms = fed_clock_monotonic_ms()) {
+        life = fedserver_life_ask(&question, directory, start_ms, now_ms);
+        struct pollfd readable = {.fd = question.fd, .events = POLLIN};
+        if (life == FEDSERVER_LIFE_UNKNOWN) {
+            (void)poll(&readable, 1, AGAIN_MS); /* without a descriptor, poll only waits */
         }
-        if (!response->hold) {
-            return FED_OK;
-        }
-        struct pollfd readable = {.fd = fedserver_relay_fd(relay), .events = POLLIN};
-        alone = readable.fd < 0 ? alone + 1 : 0;
-        if (alone == 2) {
-            return fed_fail(err, FED_EIO,
-                            "nobody serves %s; `fedserver run` does, on a directory that "
-                            "`fedserver init` made",
-                            directory);
-        }
-        /* without a descriptor, poll only waits */
-        (void)poll(&readable, 1, (int)response->hold_ms);
-        (void)fedserver_relay_receive(relay);
     }
+    fedserver_life_forget(&question);
+    return life;
 }
 
 fed_status fedserver_health(const char *directory, fed_error *err) {
-    fedserver_relay *relay = NULL;
-    fedserver_response response = {0};
-    FED_TRY(fedserver_relay_open(directory, FEDSERVER_GATE, NULL, &relay, err));
-    fed_status status = await_answer(relay, directory, &response, err);
-    if (status == FED_OK && response.status != 200) {
-        status = fed_fail(err, FED_EIO,
-                          "the process that serves %s answers with %d: it can't read its store; "
-                          "its log says why",
-                          directory, response.status);
+    switch (await_answer(directory)) {
+    case FEDSERVER_LIFE_WELL:
+        return FED_OK;
+    case FEDSERVER_LIFE_STUCK:
+        return fed_fail(err, FED_EIO,
+                        "the process that serves %s waits for its disk or its store for %d s: its "
+                        "log says more",
+                        directory, FEDSERVER_BUSY_MOST_MS / 1000);
+    case FEDSERVER_LIFE_ABSENT:
+        return fed_fail(err, FED_EIO,
+                        "nobody serves %s; `fedserver run` does, on a directory that `fedserver "
+                        "init` made",
+                        directory);
+    default:
+        return fed_fail(err, FED_EIO,
+                        "the process that serves %s does not answer: see that it is not stopped",
+                        directory);
     }
-    fedserver_blob_free(response.body);
-    fedserver_relay_close(relay);
-    return status;
 }

@@ -1,6 +1,7 @@
 /* The leader of two coordinators hangs: its connections stay open. Its devices must go on at the
  * other one, since they know several addresses, or since HAProxy with deploy/conf/haproxy.cfg moves
- * them. */
+ * them. When it wakes, it must end. A leader that waits for its store must not pass for one that
+ * hangs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +13,9 @@
 #include "fed/file.h"
 #include "fed_cases.h"
 #include "fed_cluster.h"
+#include "fed_curl.h"
 #include "fed_drill.h"
+#include "fed_haproxy.h"
 #include "fed_postgres.h"
 
 #define MODEL "input 16 | dense 4"
@@ -23,8 +26,6 @@ enum { MEMBERS = 2, DEVICES = 4, ROUNDS = 60, LIMIT_MS = 240 * 1000, POLL_MS = 1
 /* The devices' transports wait longer for the hung leader than the test does. HAProxy closes a
  * silent connection after 120 s. */
 enum { PATIENCE_MS = 2 * LIMIT_MS, MOVED_MS = 100 * 1000 };
-
-static const char haproxy[] = "/usr/sbin/haproxy";
 
 typedef struct world {
     chaos_run run;
@@ -38,59 +39,22 @@ typedef struct world {
     int64_t limit_ms;
 } world;
 
-static char *read_text(const char *path) {
+static const char *haproxy_log(const world *w) {
     uint8_t *text = NULL;
     size_t len = 0;
-    fed_error err = {0};
-    assert_fed_ok_err(fed_file_read(path, 1 << 20, &text, &len, &err));
-    return (char *)text;
+    return fed_file_read(w->log, 1 << 20, &text, &len, NULL) == FED_OK ? (char *)text : "no log";
 }
 
-/* Replace `old` in *text wherever it is. It must be there. */
-static void replace(char **text, const char *old, const char *fresh) {
-    fed_writer w;
-    fed_writer_growing(&w);
-    const char *at = *text;
-    const char *found = strstr(at, old);
-    assert_non_null(found);
-    for (; found != NULL; found = strstr(at, old)) {
-        fed_write_printf(&w, "%.*s%s", (int)(found - at), at, fresh);
-        at = found + strlen(old);
-    }
-    fed_write_printf(&w, "%s", at);
-    fed_write_u8(&w, 0);
-    assert_fed_ok(w.status);
-    free(*text);
-    *text = (char *)w.data;
-}
-
-static void replace_port(char **text, const char *port, unsigned fresh) {
-    char old[40], line[60];
-    for (unsigned k = 1; k <= MEMBERS; k++) {
-        snprintf(old, sizeof old, "192.0.2.%u:%s", k, port);
-        snprintf(line, sizeof line, "127.0.0.%u:%u", k, fresh);
-        replace(text, old, line);
-    }
-    snprintf(old, sizeof old, "    server three 192.0.2.3:%s\n", port);
-    replace(text, old, "");
-    snprintf(old, sizeof old, "bind :%s", port);
-    snprintf(line, sizeof line, "bind 127.0.0.3:%u", fresh);
-    replace(text, old, line);
-}
-
-/* Write deploy/conf/haproxy.cfg with the addresses of this test. */
 static void configure(world *w) {
-    char *text = read_text(FED_SOURCE_DIR "/deploy/conf/haproxy.cfg");
-    char line[500];
-    replace_port(&text, "8443", w->cluster.front);
-    replace_port(&text, "8444", w->cluster.devices);
-    snprintf(line, sizeof line, " port %u ", w->cluster.front);
-    replace(&text, " port 8443 ", line);
-    snprintf(line, sizeof line, "%s/ca.pem", w->cluster.member[0].directory);
-    replace(&text, "/etc/haproxy/ca.pem", line);
-    replace(&text, "maxconn 65536", "maxconn 100");
-    fed_test_put(w->run.directory, "haproxy.cfg", text, strlen(text));
-    free(text);
+    char ca[400];
+    snprintf(ca, sizeof ca, "%s/ca.pem", w->cluster.member[0].directory);
+    const fed_haproxy h = {.address = "127.0.0.3",
+                           .ca = ca,
+                           .front = w->cluster.front,
+                           .devices = w->cluster.devices,
+                           .first = 1,
+                           .count = MEMBERS};
+    fed_haproxy_configure(&h, w->run.directory, "haproxy.cfg");
     snprintf(w->conf, sizeof w->conf, "%s/haproxy.cfg", w->run.directory);
     snprintf(w->log, sizeof w->log, "%s/haproxy.log", w->run.directory);
 }
@@ -104,7 +68,7 @@ static void start_haproxy(world *w) {
         const int fd = open(w->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
         (void)dup2(fd, STDOUT_FILENO);
         (void)dup2(fd, STDERR_FILENO);
-        execl(haproxy, haproxy, "-db", "-f", w->conf, (char *)NULL);
+        execl(FED_HAPROXY, FED_HAPROXY, "-db", "-f", w->conf, (char *)NULL);
         _exit(127);
     }
 }
@@ -169,7 +133,7 @@ static void tend(world *w, const char *what) {
     (void)chaos_raise(&w->run, 0, DEVICES, w->device, w->token);
     if (fed_clock_monotonic_ms() > w->limit_ms) {
         fail_msg("not in time: %s. HAProxy says: %s", what,
-                 w->haproxy > 0 ? read_text(w->log) : "nothing");
+                 w->haproxy > 0 ? haproxy_log(w) : "nothing");
     }
     fed_sleep_ms(POLL_MS);
 }
@@ -180,6 +144,16 @@ static void await_round(world *w, unsigned round) {
     }
 }
 
+static void enrol_all(world *w) {
+    for (unsigned k = 0; k < DEVICES; k++) {
+        fed_cluster_token(&w->cluster, "", w->token[k]);
+    }
+    while (w->run.board->enrolled < DEVICES) {
+        tend(w, "all devices' enrolment");
+    }
+    w->run.board->storm = 1;
+}
+
 static void start_members(world *w, const char *servers, const char *proxy) {
     w->run.servers = servers;
     w->cluster.proxy = proxy;
@@ -188,16 +162,27 @@ static void start_members(world *w, const char *servers, const char *proxy) {
     }
 }
 
+/* A leader that wakes ends with a sentence, and what it had not answered counts nowhere. Then it
+ * follows. */
+static void let_it_wake(world *w, unsigned k) {
+    int how = 0;
+    w->limit_ms = fed_clock_monotonic_ms() + MOVED_MS;
+    const unsigned said = fed_cluster_says(&w->cluster, k, "another coordinator ");
+    fed_cluster_signal(&w->cluster, k, SIGCONT);
+    while (!fed_cluster_ended(&w->cluster, k, &how)) {
+        tend(w, "the end of a leader that woke");
+    }
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 1);
+    assert_true(fed_cluster_says(&w->cluster, k, "another coordinator ") > said);
+    fed_cluster_start_ready(&w->cluster, k);
+    await_round(w, w->run.board->round + 2);
+    assert_int_not_equal(fed_cluster_leader(&w->cluster, NULL), (int)k);
+}
+
 /* Each round needs all devices, so it can end only if the hung leader's devices go on elsewhere. */
 static void let_the_leader_hang(world *w) {
     uint64_t term = 0;
-    for (unsigned k = 0; k < DEVICES; k++) {
-        fed_cluster_token(&w->cluster, "", w->token[k]);
-    }
-    while (w->run.board->enrolled < DEVICES) {
-        tend(w, "all devices' enrolment");
-    }
-    w->run.board->storm = 1;
+    enrol_all(w);
     await_round(w, 3);
     const int leader = fed_cluster_leader(&w->cluster, &term);
     assert_in_range(leader, 0, MEMBERS - 1);
@@ -209,6 +194,7 @@ static void let_the_leader_hang(world *w) {
     print_message("two rounds were over %.1f s after the leader hung\n",
                   1e-3 * (double)(fed_clock_monotonic_ms() - hung_ms));
     assert_int_not_equal(fed_cluster_leader(&w->cluster, NULL), leader);
+    let_it_wake(w, (unsigned)leader);
 }
 
 FED_TEST_WITH(devices_that_know_several_addresses_leave_a_hung_leader, world *w) {
@@ -217,7 +203,7 @@ FED_TEST_WITH(devices_that_know_several_addresses_leave_a_hung_leader, world *w)
 }
 
 FED_TEST_WITH(haproxy_moves_the_devices_of_a_hung_leader, world *w) {
-    if (access(haproxy, X_OK) != 0) {
+    if (!fed_haproxy_is_there()) {
         print_message("skipped: HAProxy is not installed: deploy/setup.sh --proxies\n");
         skip();
     }
@@ -226,6 +212,56 @@ FED_TEST_WITH(haproxy_moves_the_devices_of_a_hung_leader, world *w) {
     configure(w);
     start_haproxy(w);
     let_the_leader_hang(w);
+}
+
+/* The trigger holds up the leader's statement until the table `go` has a row. */
+static const char waits[] =
+    "CREATE TABLE public.go (there INT);"
+    "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS"
+    " 'BEGIN WHILE NOT EXISTS (SELECT FROM public.go) LOOP PERFORM pg_sleep(.02); END LOOP;"
+    " RETURN NEW; END';"
+    "CREATE TRIGGER wait AFTER INSERT ON fedserver.updates"
+    " FOR EACH ROW EXECUTE FUNCTION public.wait()";
+
+static bool leader_waits(const world *w) {
+    char count[20] = "";
+    fed_postgres_sql(w->database.where,
+                     "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'", count,
+                     sizeof count);
+    return strcmp(count, "0") != 0;
+}
+
+static void assert_well(const world *w, unsigned k) {
+    char url[100];
+    fed_pem ca;
+    snprintf(ca.text, sizeof ca.text, "%s", w->cluster.ca);
+    CURL *curl = fed_curl_new(&ca, NULL, w->cluster.front, "/healthz");
+    snprintf(url, sizeof url, "https://%s:%u/healthz", w->cluster.member[k].bind, w->cluster.front);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    fed_curl_expect(curl, 200, "ok\n");
+    fed_curl_close(curl);
+}
+
+FED_TEST_WITH(a_leader_that_waits_for_its_store_is_well, world *w) {
+    enum { TIMES = 3 };
+    uint64_t term = 0, later = 0;
+    start_members(w, w->cluster.servers, NULL);
+    enrol_all(w);
+    await_round(w, 2);
+    const int leader = fed_cluster_leader(&w->cluster, &term);
+    fed_postgres_sql(w->database.where, waits, NULL, 0);
+    while (!leader_waits(w)) {
+        tend(w, "a statement that waits");
+    }
+    for (unsigned k = 0; k < TIMES * MEMBERS; k++) {
+        assert_well(w, k % MEMBERS);
+    }
+    assert_true(leader_waits(w));
+    const unsigned before = w->run.board->round;
+    fed_postgres_sql(w->database.where, "INSERT INTO public.go VALUES (1)", NULL, 0);
+    await_round(w, before + 2);
+    assert_int_equal(fed_cluster_leader(&w->cluster, &later), leader);
+    assert_int_equal(later, term);
 }
 
 int main(void) {

@@ -2,15 +2,16 @@
  * acknowledged update must count once, and the models must be those of a plain computation.
  *
  *     e2e.test_kill_matrix                            a few strikes of each kind, for ctest
- *     e2e.test_kill_matrix --kills 2000 --failovers 20 [--seed S] [--cells REGEX]
+ *     e2e.test_kill_matrix --kills 2000 --failovers 20 --hangs 48 [--seed S] [--cells REGEX]
  *         [--coordinators N] [--other-program PATH]
  *
  * A cell is a victim, a fault and a kind of task. A strike is one fault. A cell's strikes go
  * through the phases of rounds, and through the SQL statements at which a round closes. If a
  * coordinator is killed or stopped, the test measures how long it takes until a device sees the
- * next version. A coordinator that hangs is stopped until the rounds have gone on without it. With
- * --other-program every second coordinator is that program, such as another release. The test needs
- * PostgreSQL. */
+ * next version. A coordinator or a front that hangs is stopped until the rounds have gone on
+ * without it, with --hangs for 60 s. The test then measures the longest time without an update and
+ * without a version. With --other-program every second coordinator is that program, such as another
+ * release. The test needs PostgreSQL. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <regex.h>
@@ -31,9 +32,15 @@ enum { STEPS = 48, STRIDE = 7, OFFSET = 11, FEW = 5, SPARE = 4 };
  * world gets PLANTED_FEW of them. */
 enum { PLANTED = 48, PLANTED_FEW = 3 };
 
+/* A process hangs for HANG_MS. Trainings take HANG_TRAIN_MS, so there are at most HANG_ROUNDS
+ * meanwhile, or HANG_VERSIONS of an asynchronous task. A coordinator lists 200 rounds of a task, so
+ * a world gets HANG_FEW such strikes. Devices ask for the same hold as fedclientd. */
+enum { HANG_MS = 60000, HANG_TRAIN_MS = 1000, HANG_HOLD_MS = 25000 };
+enum { HANG_FEW = 2, HANG_ROUNDS = 60, HANG_VERSIONS = 80 };
+
 typedef struct options {
     bool whole;
-    unsigned kills, failovers; /* of all cells together */
+    unsigned kills, failovers, hangs; /* of all cells together */
     unsigned coordinators;
     uint64_t seed;
     const char *cells, *other;
@@ -54,21 +61,31 @@ enum { VERSIONS = 4096 };
 
 typedef struct tally {
     unsigned version_ms[VERSIONS], versions;
+    unsigned no_update_ms[VERSIONS], no_version_ms[VERSIONS], hangs;
+    unsigned in_statement, in_answer;
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
     const char *bits;
     char broken[500];
 } tally;
 
 static const char *const victims[KILL_VICTIMS + 1] = {"leader",  "follower", "primary", "failover",
-                                                      "standby", "balancer", "all"};
-static const char *const faults[KILL_FAULTS] = {"SIGKILL", "SIGSTOP", "cut", "hang"};
+                                                      "standby", "balancer", "front",   "all"};
+static const char *const faults[KILL_FAULTS] = {"SIGKILL", "SIGSTOP", "cut", "hang",
+                                                "hang-haproxy"};
 static const char *const modes[KILL_MODES] = {"synchronous", "asynchronous", "median", "pieces"};
 
 static bool is_possible(const options *o, kill_victim victim, kill_fault fault) {
-    if (fault == KILL_HANGS && (victim > KILL_FOLLOWER || o->coordinators == 1)) {
+    const bool hangs = fault == KILL_HANGS || fault == KILL_HANGS_BEHIND;
+    const bool may_hang = victim == KILL_LEADER || victim == KILL_FOLLOWER || victim == KILL_FRONT;
+    if (hangs && (!may_hang || o->coordinators == 1)) {
+        return false;
+    }
+    if (fault == KILL_HANGS_BEHIND && !kill_balancer_is_there(KILL_HAPROXY)) {
         return false;
     }
     switch (victim) {
+    case KILL_FRONT:
+        return hangs;
     case KILL_FOLLOWER:
         return o->coordinators > 1;
     case KILL_FAILOVER:
@@ -82,10 +99,10 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault) 
 
 /* Choose a victim and a fault that is possible for it. Successive numbers go through all pairs. */
 static void pick(const options *o, const cell *c, unsigned number, kill_strike *s) {
-    enum { BOTH_ANEW = 12 }; /* the least common multiple of 6 victims and 4 faults */
+    enum { CELL_FAULTS = KILL_HANGS + 1 }; /* these cells have a balancer in any case */
     do {
         s->victim = (kill_victim)(number % KILL_VICTIMS);
-        s->fault = (kill_fault)((number + number / BOTH_ANEW + c->mode) % KILL_FAULTS);
+        s->fault = (kill_fault)((number + c->mode) % CELL_FAULTS);
         number++;
     } while (!is_possible(o, s->victim, s->fault));
 }
@@ -107,7 +124,9 @@ static kill_strike strike_of(const options *o, const cell *c, unsigned number) {
 static kill_balancer balancer_of(const cell *c, unsigned number) {
     const kill_balancer first = number % 2 == 0 ? KILL_NGINX : KILL_HAPROXY;
     const kill_balancer second = first == KILL_NGINX ? KILL_HAPROXY : KILL_NGINX;
-    return c->victim < KILL_BALANCER        ? KILL_NO_BALANCER
+    const bool without = c->victim != KILL_BALANCER && c->victim != KILL_VICTIMS;
+    return c->fault == KILL_HANGS_BEHIND    ? KILL_HAPROXY
+           : without                        ? KILL_NO_BALANCER
            : kill_balancer_is_there(first)  ? first
            : kill_balancer_is_there(second) ? second
                                             : KILL_NO_BALANCER;
@@ -123,6 +142,12 @@ static void add(const options *o, tally *t, const kill_world *w, const federatio
     for (unsigned k = 0; k < w->versions && t->versions < VERSIONS; k++) {
         t->version_ms[t->versions++] = w->version_ms[k];
     }
+    for (unsigned k = 0; k < w->hangs && t->hangs < VERSIONS; k++) {
+        t->no_update_ms[t->hangs] = w->no_update_ms[k];
+        t->no_version_ms[t->hangs++] = w->no_version_ms[k];
+    }
+    t->in_statement += w->in_statement;
+    t->in_answer += w->in_answer;
     const char *broken = w->broken[0] != '\0' ? w->broken : r->broken;
     if (broken[0] != '\0' && t->broken[0] == '\0') {
         t->bits = strncmp(broken, "D3", 2) == 0 || strncmp(broken, "D5", 2) == 0 ? "differ" : "-";
@@ -133,14 +158,27 @@ static void add(const options *o, tally *t, const kill_world *w, const federatio
     }
 }
 
+static bool hangs(const cell *c) {
+    return c->fault == KILL_HANGS || c->fault == KILL_HANGS_BEHIND;
+}
+
+/* More rounds than strikes, since rounds may pass while a process is stopped. */
+static unsigned rounds_of(const cell *c, unsigned strikes) {
+    const bool many = c->mode == KILL_ASYNCHRONOUS;
+    const unsigned more = !hangs(c) ? 0 : many ? HANG_VERSIONS : HANG_ROUNDS;
+    return strikes * more + (many ? 4 * strikes + 4 : 3 * strikes / 2 + 2);
+}
+
 static void run_world(const options *o, kill_store *store, const cell *c, unsigned first,
                       unsigned count, tally *t) {
     static kill_world w;
     federation_result result = {0};
     const kill_setup setup = {
         .mode = c->mode,
-        /* More rounds than strikes, since rounds may pass while a process is stopped. */
-        .rounds = c->mode == KILL_ASYNCHRONOUS ? 4 * count + 4 : 3 * count / 2 + 2,
+        .rounds = rounds_of(c, count),
+        .hang_ms = hangs(c) ? HANG_MS : 0,
+        .train_ms = hangs(c) ? HANG_TRAIN_MS : 0,
+        .hold_ms = hangs(c) ? HANG_HOLD_MS : 0,
         .coordinators = o->coordinators,
         .seed = o->seed + first,
         .program = o->plant != NULL ? FED_BIN_DIR "/../tests/fedserver_planted" : NULL,
@@ -169,16 +207,30 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Print the least, the median and the largest of some times. */
+static void print_times(unsigned *ms, unsigned count) {
+    qsort(ms, count, sizeof ms[0], by_size);
+    const unsigned middle = count / 2;
+    printf("  %5.2f %5.2f %5.2f", 1e-3 * ms[0], 1e-3 * ms[middle], 1e-3 * ms[count - 1]);
+}
+
 static void print(const cell *c, tally *t, int64_t ms) {
     printf("%-30s %6u %7u %9u %6u %5u %6u  %-7s %6.1f s", c->name, t->strikes, t->acknowledged,
            t->refolded, t->ended, t->lost, t->twice, t->bits, 1e-3 * (double)ms);
     if (t->versions > 0) {
-        qsort(t->version_ms, t->versions, sizeof t->version_ms[0], by_size);
-        const unsigned middle = t->versions / 2;
-        printf("  %5.2f %5.2f %5.2f", 1e-3 * t->version_ms[0], 1e-3 * t->version_ms[middle],
-               1e-3 * t->version_ms[t->versions - 1]);
+        print_times(t->version_ms, t->versions);
     }
     printf("\n");
+    if (t->hangs > 0) {
+        printf(
+            "  %u in a statement, %u in an answer; longest time without an update, and without a "
+            "version: least, median, worst (s)",
+            t->in_statement, t->in_answer);
+        print_times(t->no_update_ms, t->hangs);
+        printf(" ");
+        print_times(t->no_version_ms, t->hangs);
+        printf("\n");
+    }
     if (t->broken[0] != '\0') {
         printf("  %s\n", t->broken);
     }
@@ -188,7 +240,9 @@ static void print(const cell *c, tally *t, int64_t ms) {
 static tally run_cell(const options *o, kill_store *store, const cell *c, unsigned strikes) {
     tally t = {.bits = "same"};
     const int64_t begun_ms = fed_clock_monotonic_ms();
-    const unsigned most = o->plant != NULL || o->no_standby ? PLANTED_FEW : KILL_STRIKES;
+    const unsigned most = o->plant != NULL || o->no_standby ? PLANTED_FEW
+                          : hangs(c)                        ? HANG_FEW
+                                                            : KILL_STRIKES;
     for (unsigned k = 0; k < strikes / most + SPARE; k++) {
         const unsigned left = strikes - t.strikes;
         if (left > 0 && t.broken[0] == '\0') {
@@ -206,8 +260,9 @@ static void name(cell *c) {
              c->victim == KILL_VICTIMS ? "all" : faults[c->fault], modes[c->mode]);
 }
 
-static unsigned kills_of(const options *o, kill_victim victim) {
-    return victim == KILL_FAILOVER ? o->failovers : o->kills;
+/* How many strikes all cells of this cell's kind get together. */
+static const unsigned *kills_of(const options *o, const cell *c) {
+    return hangs(c) ? &o->hangs : c->victim == KILL_FAILOVER ? &o->failovers : &o->kills;
 }
 
 /* Choose the cells whose names match --cells. Without --kills there is one cell for each kind of
@@ -223,7 +278,7 @@ static unsigned choose(const options *o, cell chosen[CELLS]) {
                   .fault = (kill_fault)(k / KILL_MODES % KILL_FAULTS),
                   .mode = (kill_mode)(k % KILL_MODES)};
         name(&c);
-        if ((!o->whole || (is_possible(o, c.victim, c.fault) && kills_of(o, c.victim) > 0)) &&
+        if ((!o->whole || (is_possible(o, c.victim, c.fault) && *kills_of(o, &c) > 0)) &&
             regexec(&wanted, c.name, 0, NULL, 0) == 0) {
             chosen[count++] = c;
         }
@@ -233,14 +288,13 @@ static unsigned choose(const options *o, cell chosen[CELLS]) {
 }
 
 static unsigned share_of(const options *o, const cell *cells, unsigned count, unsigned at) {
-    const bool failover = cells[at].victim == KILL_FAILOVER;
     unsigned alike = 0, before = 0;
     for (unsigned k = 0; k < count; k++) {
-        const bool same = (cells[k].victim == KILL_FAILOVER) == failover;
+        const bool same = kills_of(o, &cells[k]) == kills_of(o, &cells[at]);
         alike += same;
         before += same && k < at;
     }
-    const unsigned all = !o->whole ? FEW * alike : kills_of(o, cells[at].victim);
+    const unsigned all = !o->whole ? FEW * alike : *kills_of(o, &cells[at]);
     return (all + alike - 1 - before) / alike;
 }
 
@@ -347,6 +401,7 @@ static bool read_number(const char *text, unsigned *number) {
 static bool read_options(int argc, char **argv, options *o) {
     static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
                                           {"failovers", required_argument, NULL, 'f'},
+                                          {"hangs", required_argument, NULL, 'h'},
                                           {"seed", required_argument, NULL, 's'},
                                           {"cells", required_argument, NULL, 'c'},
                                           {"coordinators", required_argument, NULL, 'n'},
@@ -357,14 +412,15 @@ static bool read_options(int argc, char **argv, options *o) {
             return false;
         }
         unsigned number = 0;
-        if (strchr("kfsn", k) != NULL && !read_number(optarg, &number)) {
+        if (strchr("kfhsn", k) != NULL && !read_number(optarg, &number)) {
             fprintf(stderr, "the option's value %s is not a whole number from 0 to %u\n", optarg,
                     UINT32_MAX);
             return false;
         }
-        o->whole |= k == 'k' || k == 'f';
+        o->whole |= k == 'k' || k == 'f' || k == 'h';
         o->kills = k == 'k' ? number : o->kills;
         o->failovers = k == 'f' ? number : o->failovers;
+        o->hangs = k == 'h' ? number : o->hangs;
         o->seed = k == 's' ? number : o->seed;
         o->cells = k == 'c' ? optarg : o->cells;
         o->coordinators = k == 'n' ? number : o->coordinators;
@@ -388,7 +444,7 @@ static bool chooses_none(const options *o) {
 int main(int argc, char **argv) {
     if (!read_options(argc, argv, &asked) || chooses_none(&asked)) {
         fprintf(stderr,
-                "usage: %s [--kills N] [--failovers N] [--seed S] [--cells REGEX]\n"
+                "usage: %s [--kills N] [--failovers N] [--hangs N] [--seed S] [--cells REGEX]\n"
                 "  [--coordinators 1..%d] [--other-program PATH]\n",
                 argv[0], KILL_COORDINATORS);
         return 2;

@@ -32,6 +32,8 @@ typedef struct chaos_run {
     uint16_t front_port, devices_port; /* the coordinator's; 0: any that are free */
     uint64_t seed;
     uint32_t wait_most_ms; /* longest pause of a device between two steps */
+    uint32_t train_ms;     /* how long a training takes at least */
+    uint32_t hold_ms;      /* how long a check-in may be held; 0: 400 ms */
     char ca[4096];
     uint32_t piece_bytes; /* piece size of the devices' client; 0: its default */
     const char *servers;  /* addresses that devices use, without proxy; NULL: those of the board */

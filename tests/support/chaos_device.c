@@ -238,15 +238,23 @@ static fed_status send_body(bad_line *l, const fedclient_request *request, const
     return FED_OK;
 }
 
+/** Send an old update again, at the address that the device uses now. */
+static void send_stale(bad_line *l, const char *url, uint32_t patience_ms) {
+    const saved *old = &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)];
+    saved now = *old;
+    snprintf(now.url, sizeof now.url, "%.*s%s", (int)(strrchr(url, ':') - url), url,
+             strrchr(old->url, ':'));
+    l->run->board->stale++;
+    send_again(l, &now, patience_ms, false);
+}
+
 static fed_status line_send(void *user, const fedclient_request *request, int *status,
                             fed_writer *answer, fed_error *err) {
     bad_line *l = user;
     saved s;
     detour(l, request->url, s.url, sizeof s.url);
     if (l->kept > 0 && lucky(l, 10)) {
-        l->run->board->stale++;
-        const unsigned kept = l->kept < STALE ? l->kept : STALE;
-        send_again(l, &l->stale[fed_rng_below(&l->dice, kept)], request->patience_ms, false);
+        send_stale(l, s.url, request->patience_ms);
     }
     if (request->body == NULL) {
         fedclient_request copy = *request;
@@ -296,6 +304,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     fed_write_u64(&w, round->task->id);
     write_log(t->line, CHAOS_LOG_TRAINING, w.data, w.len);
     fed_writer_free(&w);
+    fed_sleep_ms(t->line->run->train_ms);
     return fed_drill_train(&t->drill, round, err);
 }
 
@@ -349,7 +358,7 @@ static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, c
                                        .platform = &platform,
                                        .transport = &transport,
                                        .log = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL,
-                                       .hold_ms = HOLD_MS,
+                                       .hold_ms = run->hold_ms != 0 ? run->hold_ms : HOLD_MS,
                                        .train = train,
                                        .slots = run->slots,
                                        .user = &trains};

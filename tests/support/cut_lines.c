@@ -274,8 +274,14 @@ static void turn(cut_forwarder *f, pair *p) {
     if (fresh && p->up.len > 0 && lines->line[p->line].to[0] == '/') {
         goes_on = pass_statements(f, p) && goes_on;
     }
-    goes_on = goes_on && p->used && drain(lines, p, &p->up, p->far) && fill(&p->down, p->far) &&
-              drain(lines, p, &p->down, p->near);
+    const bool idle = p->down.len == 0;
+    goes_on = goes_on && p->used && drain(lines, p, &p->up, p->far) && fill(&p->down, p->far);
+    if (idle && goes_on && p->down.len > 0 && lines->line[p->line].to[0] != '/' &&
+        counts_down(&lines->line[p->line])) {
+        do_deed(f, p->line);
+        goes_on = p->used;
+    }
+    goes_on = goes_on && drain(lines, p, &p->down, p->near);
     if (!goes_on && p->used) {
         hang_up(p);
     }

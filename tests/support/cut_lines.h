@@ -16,7 +16,8 @@ typedef enum cut_state {
     CUT_HOLE /* nothing passes, and neither side gets an error */
 } cut_state;
 
-/** What a line does at a chosen SQL statement on its way to PostgreSQL. */
+/** What a line does at a chosen moment: at an SQL statement on its way to PostgreSQL, or, on a line
+ * to a TCP port, at bytes on their way back. */
 typedef enum cut_deed { CUT_KILLS = 1, CUT_STOPS, CUT_BREAKS } cut_deed;
 
 typedef struct cut_line {
@@ -24,7 +25,7 @@ typedef struct cut_line {
     char from[CUT_ADDRESS], to[CUT_ADDRESS];
     atomic_int state; /* a cut_state */
     atomic_uint statements;
-    atomic_uint deed_in;      /* the deed happens at the n-th statement from now; 0: at none */
+    atomic_uint deed_in;      /* the deed happens at the n-th such moment from now; 0: at none */
     atomic_int deed, victim;  /* victim: a process ID */
     atomic_int deed_is_after; /* nonzero: the statement passes before the deed */
     atomic_uint deeds;

@@ -7,15 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fed_haproxy.h"
 #include "fed_test.h"
 
-static const char haproxy[] = "/usr/sbin/haproxy", nginx[] = "/usr/sbin/nginx";
+static const char nginx[] = "/usr/sbin/nginx";
 static const char stream[] = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 bool kill_balancer_is_there(kill_balancer which) {
     switch (which) {
     case KILL_HAPROXY:
-        return access(haproxy, X_OK) == 0;
+        return fed_haproxy_is_there();
     case KILL_NGINX:
         return access(nginx, X_OK) == 0 && access(stream, R_OK) == 0;
     default:
@@ -23,24 +24,17 @@ bool kill_balancer_is_there(kill_balancer which) {
     }
 }
 
-/* As in deploy/conf/haproxy.cfg, a health check moves the devices of a coordinator that hangs. */
-static void configure_haproxy(FILE *conf, const char *directory, const char *address,
-                              const unsigned ports[2], unsigned first, unsigned count) {
-    fprintf(conf,
-            "defaults\n mode tcp\n timeout connect 2s\n timeout client 2m\n timeout server 2m\n"
-            " timeout check 300ms\n option redispatch\n retries 3\n"
-            " option httpchk GET /healthz\n http-check expect status 200\n"
-            " default-server check check-ssl check-send-proxy port %u verify required\n"
-            " default-server ca-file %s/coordinator/ca.pem\n"
-            " default-server inter 500ms fall 5 rise 2 on-marked-down shutdown-sessions\n",
-            ports[0], directory);
-    for (int p = 0; p < 2; p++) {
-        fprintf(conf, "listen port%u\n bind %s:%u\n balance roundrobin\n", ports[p], address,
-                ports[p]);
-        for (unsigned k = 0; k < count; k++) {
-            fprintf(conf, " server c%u 127.0.0.%u:%u send-proxy-v2\n", k, first + k, ports[p]);
-        }
-    }
+static void configure_haproxy(const char *directory, const char *address, const unsigned ports[2],
+                              unsigned first, unsigned count) {
+    char ca[400];
+    snprintf(ca, sizeof ca, "%s/coordinator/ca.pem", directory);
+    const fed_haproxy h = {.address = address,
+                           .ca = ca,
+                           .front = ports[0],
+                           .devices = ports[1],
+                           .first = first,
+                           .count = count};
+    fed_haproxy_configure(&h, directory, "balancer.conf");
 }
 
 static void configure_nginx(FILE *conf, const char *directory, const char *address,
@@ -65,14 +59,14 @@ static void configure_nginx(FILE *conf, const char *directory, const char *addre
 void kill_balancer_configure(kill_balancer which, const char *directory, const char *address,
                              const unsigned ports[2], unsigned first, unsigned count) {
     char path[400];
+    if (which == KILL_HAPROXY) {
+        configure_haproxy(directory, address, ports, first, count);
+        return;
+    }
     snprintf(path, sizeof path, "%s/balancer.conf", directory);
     FILE *conf = fopen(path, "w");
     assert_non_null(conf);
-    if (which == KILL_HAPROXY) {
-        configure_haproxy(conf, directory, address, ports, first, count);
-    } else {
-        configure_nginx(conf, directory, address, ports, first, count);
-    }
+    configure_nginx(conf, directory, address, ports, first, count);
     assert_int_equal(fclose(conf), 0);
 }
 
@@ -88,7 +82,7 @@ void kill_balancer_become(kill_balancer which, const char *directory) {
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
     if (which == KILL_HAPROXY) {
-        execl(haproxy, haproxy, "-db", "-f", conf, (char *)NULL);
+        execl(FED_HAPROXY, FED_HAPROXY, "-db", "-f", conf, (char *)NULL);
     } else {
         execl(nginx, nginx, "-p", directory, "-c", conf, (char *)NULL);
     }

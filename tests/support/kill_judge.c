@@ -105,6 +105,18 @@ unsigned kill_world_refolded(const kill_world *w) {
     return all;
 }
 
+unsigned kill_world_says(const kill_world *w, unsigned k, const char *words) {
+    char path[PATH_SIZE];
+    unsigned count = 0;
+    kill_world_log(w, k, path, sizeof path);
+    char *text = read_text(path);
+    for (const char *at = text; at != NULL && (at = strstr(at, words)) != NULL; at++) {
+        count++;
+    }
+    free(text);
+    return count;
+}
+
 static void print_log(const char *path) {
     char *text = read_text(path);
     printf("---- %s\n%s", path, text != NULL ? text : "");

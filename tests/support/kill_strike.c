@@ -10,7 +10,14 @@
 /* LIMIT_MS: how long a run may stand still. A round whose devices have lost their leases ends at
  * its deadline, 15 s, and a planted fault can cause several such rounds. */
 enum { LIMIT_MS = 120000 };
-enum { AIM_MS = 300, STANDS_MS = 3000, CUT_MS = 1500, UNSEEN_MS = 200, HANG_ROUNDS = 2 };
+enum {
+    ANSWERS = 16, /* there are fewer answers than statements */
+    AIM_MS = 300,
+    STANDS_MS = 3000,
+    CUT_MS = 1500,
+    UNSEEN_MS = 200,
+    HANG_ROUNDS = 2
+};
 
 static bool in_phase(const kill_world *w, kill_phase phase) {
     const chaos_board *board = w->run.board;
@@ -61,15 +68,30 @@ static unsigned store_line(const kill_world *w, unsigned k) {
     return w->store_line[k][w->setup->store->primary];
 }
 
-/* Let the fault happen at a statement of coordinator k. false: none came in time. */
+static bool hangs(const kill_strike *s) {
+    return s->fault == KILL_HANGS || s->fault == KILL_HANGS_BEHIND;
+}
+
+static bool at_answer(const kill_strike *s) {
+    enum { EVERY = 4 };
+    return hangs(s) && s->step % EVERY == 0;
+}
+
+/* The line on which something picks the moment of coordinator k's fault. */
+static cut_line *line_to_aim(kill_world *w, unsigned k, const kill_strike *s) {
+    return &w->lines->line[at_answer(s) ? w->device_line[k][1] : store_line(w, k)];
+}
+
+/* Let the fault happen at a statement or an answer of coordinator k. false: none came in time. */
 static bool aim(kill_world *w, unsigned k, const kill_strike *s) {
-    static const cut_deed deeds[KILL_FAULTS] = {CUT_KILLS, CUT_STOPS, CUT_BREAKS, CUT_STOPS};
-    cut_line *line = &w->lines->line[store_line(w, k)];
+    static const cut_deed deeds[KILL_FAULTS] = {CUT_KILLS, CUT_STOPS, CUT_BREAKS, CUT_STOPS,
+                                                CUT_STOPS};
+    cut_line *line = line_to_aim(w, k, s);
     const unsigned before = line->deeds;
     line->victim = w->coordinator[k].pid;
     line->deed = deeds[s->fault];
     line->deed_is_after = s->late;
-    line->deed_in = s->step;
+    line->deed_in = at_answer(s) ? 1 + s->step / ANSWERS : s->step;
     const int64_t end_ms = fed_clock_monotonic_ms() + AIM_MS;
     while (line->deeds == before && fed_clock_monotonic_ms() < end_ms) {
         (void)kill_world_tend(w);
@@ -107,22 +129,82 @@ static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
     cut_devices(w, k, CUT_OPEN);
 }
 
-/* Wait until the rounds have gone on without coordinator k, which is stopped. nginx does not move
- * the devices of such a coordinator, so behind nginx the coordinator stops for a while only. */
+/* Wait until the rounds have gone on without coordinator k or its front, which is stopped. nginx
+ * does not move the devices of such a coordinator, so behind nginx it stops for a while only. */
 static void wait_without(kill_world *w, unsigned k) {
-    const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    const int64_t limit_ms = now_ms + LIMIT_MS, until_ms = now_ms + w->setup->hang_ms;
     const unsigned until = w->run.board->round + HANG_ROUNDS;
     if (w->setup->balancer == KILL_NGINX) {
         tend_for(w, STANDS_MS);
         return;
     }
-    for (unsigned left = 1; left > 0 && w->run.board->round < until && w->broken[0] == '\0';) {
+    bool gone_on = false;
+    for (unsigned left = 1; left > 0 && w->broken[0] == '\0';) {
         left = kill_world_tend(w);
-        if (fed_clock_monotonic_ms() > limit_ms) {
+        gone_on = w->run.board->round >= until;
+        if (gone_on && fed_clock_monotonic_ms() >= until_ms) {
+            return;
+        }
+        if (!gone_on && fed_clock_monotonic_ms() > limit_ms) {
             kill_break(w, "D6: round %u stood still for %d s, because coordinator %u hung",
                        w->run.board->round, LIMIT_MS / 1000, k);
         }
     }
+}
+
+/* Coordinator k led, and was stopped until another one led. Wake it. It must commit no round, as
+ * what it remembers is old (S6), and end with a sentence. A round that was stored before may be in
+ * its log only now; the judge of histories looks whether the next leader knew of it. */
+static void wake_leader(kill_world *w, unsigned k) {
+    static const char commits[] = "committed with", sentence[] = "another coordinator ";
+    const unsigned ended = w->ended, committed = kill_world_says(w, k, commits);
+    const unsigned said = kill_world_says(w, k, sentence);
+    signal_child(&w->coordinator[k], SIGCONT);
+    const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    while (w->ended == ended && w->broken[0] == '\0') {
+        (void)kill_world_tend(w);
+        if (fed_clock_monotonic_ms() > limit_ms) {
+            kill_break(w, "S6: coordinator %u led, was stopped, and did not end when it woke", k);
+        }
+    }
+    if (kill_world_says(w, k, commits) > committed + 1) {
+        kill_break(w, "S6: coordinator %u committed rounds when it woke", k);
+    }
+    if (kill_world_says(w, k, sentence) == said) {
+        kill_break(w, "S6: coordinator %u woke, and ended without saying that another one leads",
+                   k);
+    }
+}
+
+static void hang_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
+    const bool leads = kill_world_leader(w) == k;
+    kill_world_hangs(w);
+    const bool done = s->step > 0 && aim(w, k, s);
+    *(at_answer(s) ? &w->in_answer : &w->in_statement) += done;
+    signal_child(&w->coordinator[k], done ? 0 : SIGSTOP);
+    kill_world_faulted(w);
+    wait_without(w, k);
+    const bool outdone = leads && kill_world_leader(w) != k;
+    if (leads && !outdone && w->setup->balancer != KILL_NGINX && w->setup->hang_ms > 0) {
+        kill_break(w, "S6: coordinator %u was stopped, and no other one led", k);
+    }
+    if (outdone) {
+        wake_leader(w, k);
+    } else {
+        signal_child(&w->coordinator[k], SIGCONT);
+    }
+}
+
+/* The front of coordinator k hangs. */
+static void hang_front(kill_world *w, unsigned k) {
+    const pid_t front = fed_test_child(w->coordinator[k].pid);
+    assert_true(front > 0);
+    kill_world_hangs(w);
+    (void)kill(front, SIGSTOP);
+    kill_world_faulted(w);
+    wait_without(w, k);
+    (void)kill(front, SIGCONT);
 }
 
 static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
@@ -133,6 +215,10 @@ static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) 
         cut_coordinator(w, k, s);
         return;
     }
+    if (hangs(s)) {
+        hang_coordinator(w, k, s);
+        return;
+    }
     const bool done = s->step > 0 && aim(w, k, s);
     if (s->fault == KILL_DIES) {
         signal_child(&w->coordinator[k], done ? 0 : SIGKILL);
@@ -141,11 +227,7 @@ static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) 
     }
     signal_child(&w->coordinator[k], done ? 0 : SIGSTOP);
     kill_world_faulted(w);
-    if (s->fault == KILL_HANGS) {
-        wait_without(w, k);
-    } else {
-        tend_for(w, STANDS_MS);
-    }
+    tend_for(w, STANDS_MS);
     signal_child(&w->coordinator[k], SIGCONT);
 }
 
@@ -267,19 +349,32 @@ bool kill_world_strike(kill_world *w, const kill_strike *strike) {
     case KILL_FOLLOWER:
         strike_coordinator(w, follower(w), strike);
         break;
+    case KILL_FRONT:
+        hang_front(w, kill_world_leader(w));
+        break;
     default:
         strike_coordinator(w, kill_world_leader(w), strike);
     }
     wait_until_devices_get_on(w);
+    if (hangs(strike)) {
+        kill_world_hung(w);
+    }
     return true;
 }
 
 void kill_world_finish(kill_world *w) {
-    const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    const chaos_board *board = w->run.board;
+    int64_t limit_ms = 0;
+    unsigned before = 0;
     for (unsigned left = 1; left > 0 && w->broken[0] == '\0';) {
         left = kill_world_tend(w);
-        if (fed_clock_monotonic_ms() > limit_ms) {
-            kill_break(w, "D6: %u devices are not finished after %d s", left, LIMIT_MS / 1000);
+        const unsigned done = board->acknowledged + board->finished;
+        if (limit_ms == 0 || done != before) {
+            limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+            before = done;
+        } else if (fed_clock_monotonic_ms() > limit_ms) {
+            kill_break(w, "D6: %u devices are not finished, and nothing happens for %d s", left,
+                       LIMIT_MS / 1000);
         }
     }
 }

@@ -13,6 +13,7 @@ typedef enum kill_victim {
     KILL_FAILOVER,   /* the store's primary server; after its death its standby is promoted */
     KILL_STANDBY,
     KILL_BALANCER,
+    KILL_FRONT, /* the process that serves the front of the coordinator that does the rounds */
     KILL_VICTIMS
 } kill_victim;
 
@@ -20,9 +21,10 @@ typedef enum kill_fault {
     KILL_DIES = 0, /* the victim gets SIGKILL */
     KILL_STANDS,   /* the victim gets SIGSTOP, and SIGCONT 3 s later */
     KILL_CUT_OFF,  /* the victim's connections break, or nothing passes on them */
-    /* The victim, a coordinator, gets SIGSTOP, and SIGCONT once the rounds have gone on without it.
-     * Behind nginx it gets SIGCONT 3 s later. */
+    /* The victim, a coordinator or a front, gets SIGSTOP. It gets SIGCONT after kill_setup.hang_ms,
+     * and not before the rounds have gone on without it. Behind nginx it gets SIGCONT 3 s later. */
     KILL_HANGS,
+    KILL_HANGS_BEHIND, /* the same behind HAProxy, with deploy/conf/haproxy.cfg */
     KILL_FAULTS
 } kill_fault;
 
@@ -38,7 +40,8 @@ typedef struct kill_strike {
     kill_fault fault;
     kill_phase phase;
     /* A coordinator's fault happens at the step-th statement to the store from the phase on; 0: at
-     * once. With `late` that statement still passes. */
+     * once. With `late` that statement still passes. Every fourth coordinator that hangs does so
+     * while it sends an answer to a device. */
     unsigned step;
     bool late;
 } kill_strike;

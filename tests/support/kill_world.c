@@ -248,6 +248,7 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
         /* The process ID may soon belong to another process. */
         w->lines->line[w->store_line[k][server]].victim = 0;
     }
+    w->lines->line[w->device_line[k][1]].victim = 0;
     w->ended += !killed;
     /* A coordinator may end by itself (S2 in docs/durability.md), because its store failed or
      * because it lost the lead. */
@@ -293,6 +294,25 @@ void kill_world_faulted(kill_world *w) {
     w->fault_round = w->run.board->round;
 }
 
+static void note_progress(kill_progress *p, unsigned value, int64_t now_ms) {
+    if (value != p->seen) {
+        const unsigned still_ms = (unsigned)(now_ms - p->since_ms);
+        p->still_ms = still_ms > p->still_ms ? still_ms : p->still_ms;
+        p->seen = value;
+        p->since_ms = now_ms;
+    }
+}
+
+void kill_world_hangs(kill_world *w) {
+    w->updates.still_ms = w->rounds.still_ms = 0;
+}
+
+void kill_world_hung(kill_world *w) {
+    assert_true(w->hangs < KILL_STRIKES);
+    w->no_update_ms[w->hangs] = w->updates.still_ms;
+    w->no_version_ms[w->hangs++] = w->rounds.still_ms;
+}
+
 static void note_version(kill_world *w, int64_t now_ms) {
     if (w->fault_ms != 0 && w->run.board->round > w->fault_round) {
         assert_true(w->versions < KILL_STRIKES);
@@ -306,6 +326,8 @@ unsigned kill_world_tend(kill_world *w) {
     reap(w);
     const int64_t now_ms = fed_clock_monotonic_ms();
     note_version(w, now_ms);
+    note_progress(&w->updates, w->run.board->acknowledged, now_ms);
+    note_progress(&w->rounds, w->run.board->round, now_ms);
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
         chaos_child *c = &w->coordinator[k];
         if (c->pid == 0 && now_ms >= c->starts_ms && chaos_child_is(c)) {
@@ -338,6 +360,8 @@ void kill_world_open(kill_world *w, const kill_setup *setup) {
     assert_true(w->lines != NULL && w->run.board != NULL);
     w->run.seed = setup->seed;
     w->run.wait_most_ms = 300;
+    w->run.train_ms = setup->train_ms;
+    w->run.hold_ms = setup->hold_ms;
     w->run.far = -1;
     w->run.servers = w->servers;
     w->run.piece_bytes = modes[setup->mode].piece_bytes;

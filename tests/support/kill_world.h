@@ -31,9 +31,18 @@ typedef struct kill_setup {
     const char *program, *other;
     const char *plant; /* fault that `program` has planted (FED_PLANT); NULL: none */
     kill_balancer balancer;
+    unsigned hang_ms;           /* how long a process that hangs is stopped at least */
+    unsigned train_ms, hold_ms; /* of the devices; hold_ms 0: the default of chaos_run */
     bool no_standby; /* planted fault: before a failover, commits no longer wait for the standby */
     kill_store *store;
 } kill_setup;
+
+/* What the devices get done, and since when there was nothing new. */
+typedef struct kill_progress {
+    unsigned seen;
+    int64_t since_ms;
+    unsigned still_ms; /* the longest time without anything new since kill_world_hangs */
+} kill_progress;
 
 typedef struct kill_world {
     const kill_setup *setup;
@@ -57,7 +66,11 @@ typedef struct kill_world {
     unsigned fault_round;
     /* For each such fault: how long it took until a device saw the next version. */
     unsigned version_ms[KILL_STRIKES], versions;
-    char broken[300]; /* the first thing that was wrong; "": nothing */
+    kill_progress updates, rounds;
+    /* For each process that hung: the longest time without an update, and without a version. */
+    unsigned no_update_ms[KILL_STRIKES], no_version_ms[KILL_STRIKES], hangs;
+    unsigned in_statement, in_answer; /* of these: at a chosen statement, or at an answer */
+    char broken[300];                 /* the first thing that was wrong; "": nothing */
 } kill_world;
 
 /** Start everything. Returns when all devices are enrolled. */
@@ -71,11 +84,18 @@ unsigned kill_world_tend(kill_world *w);
 /** A coordinator was killed or stopped: begin to measure how long the next version takes. */
 void kill_world_faulted(kill_world *w);
 
+/** A process hangs, and the devices got on after it: measure between the two calls. */
+void kill_world_hangs(kill_world *w);
+void kill_world_hung(kill_world *w);
+
 /** End all processes except the one that forwards the lines. */
 void kill_world_stop(kill_world *w);
 
 /** Return the number of the leader, by the logs. With one coordinator it is 0. */
 unsigned kill_world_leader(const kill_world *w);
+
+/** Return how often the words are in coordinator k's log. */
+unsigned kill_world_says(const kill_world *w, unsigned k, const char *words);
 
 void kill_world_directory(const kill_world *w, unsigned k, char *dst, size_t cap);
 void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap);

@@ -143,7 +143,7 @@ typedef struct fedclient_options {
     const fed_log *log; /* NULL: no log */
     fed_role role;
     /** The coordinator may hold a check-in's answer this long; 0: not at all. With several
-     * addresses, at most three seconds. */
+     * addresses, at most two seconds. */
     uint32_t hold_ms;
     /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
      * After a failure nothing is uploaded; *err is logged and handed to the caller of

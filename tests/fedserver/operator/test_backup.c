@@ -154,8 +154,9 @@ static void keys_are_for_the_owner_only(void **state) {
 
 /* Returns whether a backup does not copy this file as it is. */
 static bool stays_behind(const char *name) {
-    static const char *const names[] = {".",          "..",         "backup",      "copy",
-                                        "front.sock", "front-port", "server.lock", "task.json"};
+    static const char *const names[] = {".",          "..",          "alive.sock",
+                                        "backup",     "copy",        "front.sock",
+                                        "front-port", "server.lock", "task.json"};
     bool found = strncmp(name, "server.db", 9) == 0 || /* with its -wal and -shm files */
                  strncmp(name, "backup", 6) == 0;
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {

@@ -3,6 +3,7 @@
 #include "fed_test.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "deploy/sim/clients/coordinator.h"
@@ -61,6 +62,7 @@ static void one_that_hangs_is_not(void **state) {
     const sim_coordinator *c = *state;
     fed_error err = {0};
     assert_int_equal(kill(c->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(c->pid, NULL, WUNTRACED), c->pid); /* all of its threads stand now */
     const fed_status status = fedserver_health(c->directory, &err);
     assert_int_equal(kill(c->pid, SIGCONT), 0);
     assert_fed_fails(status, FED_EIO, "does not answer");

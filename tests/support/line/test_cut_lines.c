@@ -1,5 +1,7 @@
 /* Tests of lines that are cut: where a stream is cut, and which bytes still pass. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -205,4 +207,61 @@ FED_TEST(a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one) {
         dial_again(&w);
     }
     close_world(&w);
+}
+
+static int socket_at(const char *host, uint16_t port, struct sockaddr_in *at) {
+    *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+    assert_int_equal(inet_pton(AF_INET, host, &at->sin_addr), 1);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    return fd;
+}
+
+/* Send a byte at one end of a connection, and take it at the other one. */
+static void pass(int from, int to) {
+    char byte = 'b';
+    assert_int_equal(send(from, &byte, 1, 0), 1);
+    assert_int_equal(recv(to, &byte, 1, 0), 1);
+}
+
+FED_TEST(a_line_to_a_port_does_its_deed_at_bytes_on_their_way_back) {
+    uint16_t ports[2];
+    struct sockaddr_in near, far;
+    cut_lines *lines = fault_shared_new(sizeof *lines);
+    cut_lines_add_ports(lines, ports);
+    const int door = socket_at("127.0.0.1", ports[0], &far);
+    assert_int_equal(bind(door, (struct sockaddr *)&far, sizeof far), 0);
+    assert_int_equal(listen(door, 1), 0);
+    const pid_t forwarder = cut_lines_start(lines);
+    const int client = socket_at("127.0.0.2", ports[0], &near);
+    assert_int_equal(connect(client, (struct sockaddr *)&near, sizeof near), 0);
+    const int server = accept(door, NULL, NULL);
+    const pid_t victim = fork();
+    if (victim == 0) {
+        fed_test_die_with_parent();
+        for (;;) {
+            (void)pause();
+        }
+    }
+    cut_line *line = &lines->line[0];
+    line->victim = victim;
+    line->deed = CUT_STOPS;
+    line->deed_in = 2;
+    pass(client, server);
+    pass(server, client);
+    pass(client, server);
+    assert_int_equal(line->deeds, 0);
+    pass(server, client);
+    assert_int_equal(line->deeds, 1);
+    assert_int_equal(waitpid(victim, NULL, WUNTRACED), victim);
+    pass(server, client);
+    const pid_t ours[] = {victim, forwarder};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(kill(ours[k], SIGKILL), 0);
+        assert_int_equal(waitpid(ours[k], NULL, 0), ours[k]);
+    }
+    close(server);
+    close(client);
+    close(door);
+    fault_shared_free(lines, sizeof *lines);
 }

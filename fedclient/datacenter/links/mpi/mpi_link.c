@@ -383,9 +383,6 @@ static fed_status mpi_open(const feddc_place *place, void **self, fed_error *err
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&l->lock, NULL);
     fed_status status = feddc_mpi_join(place->patience_ms, &l->comm, err);
-    if (status == FED_EBUSY) {
-        return status; /* do not free l: MPI may still write to l->comm when the last rank comes */
-    }
     if (status != FED_OK) {
         free_link(l);
         return status;

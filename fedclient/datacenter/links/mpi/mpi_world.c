@@ -19,6 +19,10 @@ typedef struct hello {
     char release[28];
 } hello;
 
+/* MPI can't cancel these two, and may use their memory after the link has given up. */
+static MPI_Comm duplicate;
+static const hello own = {.order = 1, .release = FED_VERSION};
+
 static atomic_flag taken = ATOMIC_FLAG_INIT; /* a link is open, or was not closed cleanly */
 static pid_t starter;                        /* the process that initialised MPI here; 0: none */
 
@@ -85,7 +89,6 @@ static fed_status await(MPI_Request *request, int64_t until, fed_error *err) {
 }
 
 static fed_status greet(MPI_Comm comm, int64_t until, fed_error *err) {
-    const hello own = {.order = 1, .release = FED_VERSION};
     MPI_Request request = MPI_REQUEST_NULL;
     int size = 0;
     FED_TRY(feddc_mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size", err));
@@ -96,12 +99,11 @@ static fed_status greet(MPI_Comm comm, int64_t until, fed_error *err) {
     fed_status status = feddc_mpi_check(MPI_Iallgather(&own, (int)sizeof own, MPI_BYTE, all,
                                                        (int)sizeof own, MPI_BYTE, comm, &request),
                                         "MPI_Iallgather", err);
-    if (status == FED_OK) {
-        status = await(&request, until, err);
+    if (status != FED_OK) {
+        free(all);
+        return status;
     }
-    if (status == FED_EBUSY) {
-        return status; /* do not free `all`: MPI may still write to it */
-    }
+    FED_TRY(await(&request, until, err)); /* does not free `all`: MPI may still write to it */
     for (int r = 0; r < size && status == FED_OK; r++) {
         if (memcmp(&all[r], &own, sizeof own) != 0) {
             status = fed_fail(err, FED_EVERSION,
@@ -123,7 +125,7 @@ fed_status feddc_mpi_join(uint32_t patience_ms, MPI_Comm *comm, fed_error *err) 
                         "process is one rank, so close its link before opening another");
     }
     fed_status status =
-        feddc_mpi_check(MPI_Comm_idup(MPI_COMM_WORLD, comm, &request), "MPI_Comm_idup", err);
+        feddc_mpi_check(MPI_Comm_idup(MPI_COMM_WORLD, &duplicate, &request), "MPI_Comm_idup", err);
     if (status == FED_OK) {
         status = await(&request, until, err);
     }
@@ -131,6 +133,7 @@ fed_status feddc_mpi_join(uint32_t patience_ms, MPI_Comm *comm, fed_error *err) 
         /* MPI_Comm_idup may still run and cannot be cancelled, so `taken` stays set */
         return status;
     }
+    *comm = duplicate;
     status =
         feddc_mpi_check(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set", err);
     if (status == FED_OK) {

@@ -133,6 +133,51 @@ static bool miss_a_rank(void) {
     return false;
 }
 
+static bool test_fails;     /* the next MPI_Test fails */
+static const void *awaited; /* where MPI writes the communicator that it is asked for */
+
+/* These two stand between the link and MPI. */
+int MPI_Test(MPI_Request *request, int *done, MPI_Status *status) {
+    return test_fails ? MPI_ERR_OTHER : PMPI_Test(request, done, status);
+}
+
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *made, MPI_Request *request) {
+    awaited = made;
+    return PMPI_Comm_idup(comm, made, request);
+}
+
+/* Would malloc give out memory in which `at` lies? */
+static bool is_given_out(const void *at) {
+    enum { STEP = 16, MOST = 128 * 1024 };
+    bool found = false;
+    for (size_t size = STEP; size <= MOST && !found; size += STEP) {
+        char *block = malloc(size);
+        found = (uintptr_t)at - (uintptr_t)block < size;
+        free(block);
+    }
+    return found;
+}
+
+/* MPI still duplicates the communicator when the link gives up. */
+static bool fail_while_mpi_works(void) {
+    feddc_place place = {0};
+    void *self = NULL;
+    fed_error err = {0};
+    if (mpi->find(&place, &err) != FED_OK) {
+        return complain("the link does not find this rank", &err);
+    }
+    test_fails = true;
+    if (mpi->open(&place, &self, &err) != FED_EIO || awaited == NULL) {
+        return complain("a failure of MPI was not reported", &err);
+    }
+    test_fails = false;
+    if (is_given_out(awaited)) {
+        return complain("the link freed what MPI writes to", &err);
+    }
+    printf("kept\n");
+    return true;
+}
+
 static bool lose_a_rank(void) {
     feddc_place place = {0};
     feddc_event event = {0};
@@ -158,6 +203,7 @@ static const struct role {
              {"single", refuse_mpi_for_one_thread},
              {"fit", refuse_what_does_not_fit},
              {"miss", miss_a_rank},
+             {"fail", fail_while_mpi_works},
              {"lose", lose_a_rank}};
 
 static int play_role(const char *name) {
@@ -207,6 +253,12 @@ FED_TEST(what_mpi_cannot_is_refused) {
 FED_TEST(open_does_not_wait_for_ever) {
     assert_int_not_equal(run("miss", 2), 0);
     assert_non_null(strstr(said, "in vain"));
+}
+
+FED_TEST(what_mpi_may_still_write_to_is_not_freed) {
+    assert_int_not_equal(run("fail", 2), 0); /* the ranks end without MPI_Finalize */
+    assert_non_null(strstr(said, "kept"));
+    assert_null(strstr(said, "freed"));
 }
 
 FED_TEST(a_death_ends_the_job) {
