@@ -4,7 +4,8 @@
 #   deploy/packages-test.sh 12|13 [quick]     quick: without the second build
 #
 # README's two devices train as services of a real systemd, which boots in namespaces of its own. The packages are upgraded from an
-# earlier version in an open round, removed, purged, and installed again: tests/deploy/packages/service.sh has each step.
+# earlier version in an open round, used as each user, removed, purged, and installed again:
+# tests/deploy/packages/service.sh has each step.
 # Needs root, debootstrap, 4 GB in build/packages-test, and MNIST in build/data/mnist (deploy/fetch-mnist.sh). Takes packages from
 # FED_MIRROR (default: the mirror that debootstrap knows). FED_CCACHE=DIR keeps what the first build compiled; the second never looks there.
 # SPDX-License-Identifier: Apache-2.0
@@ -86,11 +87,20 @@ build_once() { # FOLDER [TIME ZONE]
     umask 022
 }
 
+# Put a Python that fails before Debian's own in PATH, as pyenv and conda put theirs.
+plant_python() {
+    mkdir -p "$builder/srv/shims"
+    printf '#!/bin/sh\necho "the build calls a Python that is not of Debian" >&2\nexit 1\n' >"$builder/srv/shims/python3"
+    chmod +x "$builder/srv/shims/python3"
+    build_path=/srv/shims:
+}
+
 build_first() {
+    plant_python
     if [ -n "${FED_CCACHE:-}" ]; then
         mkdir -p "$FED_CCACHE" "$builder/srv/ccache"
         mount --bind "$FED_CCACHE" "$builder/srv/ccache"
-        build_path=/usr/lib/ccache:
+        build_path+=/usr/lib/ccache:
     fi
     build_once /srv/first
     build_path=
@@ -214,6 +224,8 @@ read_index
 apt dist-upgrade
 stage upgraded
 stage finish
+begin "tasks of each user, the page's download, backups"
+stage users
 begin "remove"
 apt remove $services
 stage removed

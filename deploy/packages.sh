@@ -16,6 +16,9 @@ die() {
     exit 1
 }
 
+# Let the build use Debian's own programs. A Python of pyenv or conda, or one in /usr/local, lacks what debhelper needs.
+PATH=$(tr : '\n' <<<"$PATH" | grep -E '^/(usr/)?(s?bin|lib/.*)$' | paste -sd :)
+
 only_source=no
 if [ "${1:-}" = --source ]; then
     only_source=yes

@@ -1,6 +1,6 @@
 """Run the tests of the Java binding: java.py ROOT LIBRARY JAR BIN WORK
 
-Makes an AAR, and runs java/*.java beside this file on the AAR's content, with JNI's own checks; a complaint of JNI is a
+Makes an AAR, and runs java/*.java beside this file, and the example, on the AAR's content, with JNI's own checks; a complaint of JNI is a
 failure. LIBRARY is libfedjni.so, JAR fed.jar, BIN the folder of the programs, WORK a folder to work in. Exit status 77: there
 is no Java.
 """
@@ -42,6 +42,15 @@ def unpack(root, library, jar, work):
     return work / "aar" / "jni" / abi, work / "aar" / "classes.jar"
 
 
+def check_install(binaries, prefix):
+    """The component java installs the classes, the library and the example, and nothing else."""
+    build = pathlib.Path(binaries).parent
+    subprocess.run(["cmake", "--install", build, "--prefix", prefix, "--component", "java"], check=True, stdout=subprocess.DEVNULL)
+    there = {path.name for path in prefix.rglob("*") if path.is_file()}
+    if there != {"fed.jar", "libfedjni.so", "Device.java"}:
+        sys.exit(f"java.py: the component java installs {sorted(there)}")
+
+
 def main():
     root, library, jar, binaries, work = sys.argv[1:]
     if not shutil.which("java") or not shutil.which("javac"):
@@ -52,6 +61,8 @@ def main():
     work.mkdir(parents=True)
     folder, jar = unpack(root, library, jar, work)
     sources = sorted(pathlib.Path(__file__).with_name("java").glob("*.java"))
+    sources.append(pathlib.Path(root) / "fedclient/bindings/java/examples/Device.java")
+    check_install(binaries, work / "installed")
     subprocess.run(["javac", "--release", "8", "-Xlint:all,-options", "-Werror", "-cp", jar, "-d", work / "tests", *sources], check=True)
     run = subprocess.run(["java", "-Xcheck:jni", "-ea", "-Xmx256m", f"-Djava.library.path={folder}", f"-Dfed.root={root}", f"-Dfed.bin={binaries}",
                           "-cp", f"{jar}:{work / 'tests'}", "Tests"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,

@@ -4,6 +4,7 @@
 It checks, in this order:
   files      what is installed, and that no file names a folder of this machine
   DESTDIR    the same files, below it
+  links      each link of an installed document leads to an installed file, and to a heading that this file has
   symbols    each shared library shows what its public headers declare, and nothing else
   pages      man reads each manual page without a warning
   programs   outside the tree: a CMake project, on shared and on static libraries; a Makefile with pkg-config; C++17
@@ -86,6 +87,28 @@ class Kit:
                 if place.encode() + b"/" in data:
                     fail(f"{path} names a folder of this machine: {place}")
         print(f"files: {len(there)} installed")
+
+    def check_links(self):
+        """Follow the links of all installed documents but those into the network."""
+        folder, links = os.path.join(self.prefix, "share/doc/fed"), 0
+        pages = {path: re.sub(r"^```.*?^```", "", open(os.path.join(folder, path), encoding="utf-8").read(), flags=re.DOTALL | re.MULTILINE)
+                 for path in paths_below(folder) if path.endswith(".md")}
+        heads = {path: {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.*)", text, re.MULTILINE)}
+                 for path, text in pages.items()}
+        for path, text in pages.items():
+            for target in re.findall(r"\]\(([^()\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                links += 1
+                file, _, anchor = target.partition("#")
+                to = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
+                if not os.path.exists(os.path.join(folder, to)):
+                    fail(f"share/doc/fed/{path} links to {target}, which is not installed: see deploy/documents.py")
+                if anchor and to in heads and anchor not in heads[to]:
+                    fail(f"share/doc/fed/{path} links to {target}, and {to} has no such heading")
+        if links < 200:
+            fail(f"the installed documents have {links} links only")
+        print(f"links: {links} in {len(pages)} documents")
 
     def check_destdir(self):
         below = os.path.join(self.work, "destdir")
@@ -221,6 +244,7 @@ def main(root, build, cc, *options):
         kit = Kit(os.path.realpath(root), build, cc, os.path.realpath(work))
         kit.install()
         kit.check_files()
+        kit.check_links()
         kit.check_destdir()
         kit.check_pages()
         devices = {"static": [kit.build_with_cmake("static")]}

@@ -102,13 +102,24 @@ class ClientTest(CoordinatorTest):
     def test_other_metrics_go_to_the_coordinator(self):
         self.task(rounds=1, cohort=1)
         with self.client() as client:
-            with self.assertRaisesRegex(fed.Error, 'metric "f1" is nan: report a finite number'):
-                client.run(lambda params, told: (None, 7, {"f1": float("nan")}))
+            with self.assertRaisesRegex(fed.Error, "a name has 1 to"):
+                client.run(lambda params, told: (None, 7, {"f 1": 0.5}))
             client.run(lambda params, told: (None, 7, {"loss": 2, "f1": np.float32(0.75), "val/auc": 1}))
         round_ = self.coordinator.status()["rounds"][0]
         self.assertEqual(round_["loss"], 2)
         self.assertEqual([(m["name"], m["by"], m["mean"], m["samples"]) for m in round_["metrics"]],
                          [("f1", "devices", 0.75, 7), ("val/auc", "devices", 1, 7)])
+
+    def test_a_metric_that_is_no_finite_number_is_left_out(self):
+        self.task(rounds=2, cohort=1)
+        left_out = {"nan": float("nan"), "none": None, "inf": -np.inf}
+        outcomes = []
+        with self.client() as client, self.assertLogs("fed", "WARNING") as log:
+            client.run(lambda params, told: (None, 7, {"loss": 2, "f1": 0.75, **left_out}), lambda event: outcomes.append(event["outcome"]))
+        self.assertEqual(outcomes.count("counted"), 2)
+        self.assertEqual([m["name"] for m in self.coordinator.status()["rounds"][0]["metrics"]], ["f1"])
+        self.assertEqual([line for line in log.output if "left out" not in line], [])
+        self.assertEqual(len(log.output), len(left_out))
 
     def test_a_task_is_declined_with_the_reason(self):
         self.task(rounds=1, cohort=1)

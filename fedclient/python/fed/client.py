@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
+import math
 import os
 import threading
 from typing import Any, Callable, Mapping, Optional
@@ -13,12 +15,13 @@ import numpy as np
 from . import _native
 
 __all__ = ["Client", "Decline", "Round"]
+_log = logging.getLogger("fed")
 
 # the names of the C library's fedclient_outcome, in its order
 OUTCOMES = ("waited", "counted", "refused", "evaluated", "finished", "retry", "declined", "late", "paused")
 _EVENT = ("outcome", "round", "version", "wait_ms", "samples", "over")
 
-Train = Callable[[dict[str, np.ndarray], "Round"], tuple[Optional[Mapping[str, Any]], int, Mapping[str, float]]]
+Train = Callable[[dict[str, np.ndarray], "Round"], tuple[Optional[Mapping[str, Any]], int, Mapping[str, Any]]]
 
 
 class Decline(Exception):
@@ -127,6 +130,7 @@ class Client:
         self._failure: BaseException | None = None
         self._eligible, self._progress = eligible, progress
         self._evaluate = evaluate
+        self._left_out: set[str] = set()  # metrics of which the log has said so
         self._stop = threading.Event()
         # The library calls these functions while the client is open, so they must not be
         # garbage-collected before.
@@ -169,7 +173,7 @@ class Client:
         arrays is used for other values: copy what you keep.
         samples is how many this device's data holds. metrics may have "loss", and for an evaluation "correct", how many
         samples had the right class. Up to 16 other names with numbers go to the coordinator's page: see "Custom metrics"
-        in docs/protocol.md.
+        in docs/protocol.md. One of these that is None, NaN or infinite is left out, and a line of the logger "fed" says so.
 
         Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason", "over"}; outcome is one of OUTCOMES.
         over: all tasks are finished, or with one slot the client's task.
@@ -223,7 +227,7 @@ class Client:
                 _put(params, trained)
             for name, value in metrics.items():
                 if name not in ("loss", "correct"):
-                    _native.call("round_metric", address, name.encode(), float(value))
+                    self._report(address, name, value)
             _native.library.fedpy_round_result(address, samples, metrics.get("loss", 0.0), int(metrics.get("correct", 0)))
             return 0
         except Decline as why:
@@ -234,6 +238,15 @@ class Client:
         finally:
             if told is not None:
                 told._address = 0
+
+    def _report(self, address: int, name: str, value: Any) -> None:
+        """Report a metric. One that is no finite number is left out, as an F1 is where a class is missing."""
+        number = float("nan") if value is None else float(value)
+        if math.isfinite(number):
+            _native.call("round_metric", address, name.encode(), number)
+        elif name not in self._left_out:
+            self._left_out.add(name)
+            _log.warning("the metric %r is %s, and is left out, as in each round in which it is no finite number", name, value)
 
     def _on_room(self, _user: int, size: int) -> int | None:
         """Memory for the model. Arrays that the callback keeps share it, so it must live as long as they do."""

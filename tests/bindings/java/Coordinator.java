@@ -51,8 +51,12 @@ final class Coordinator implements AutoCloseable {
 
     /** Queue a task: keys of JSON beside the model, as "\"rounds\": 3". */
     void task(String keys) throws Exception {
+        task(MODEL, keys);
+    }
+
+    void task(String model, String keys) throws Exception {
         File file = new File(folder, "task.json");
-        String json = "{\"model\": \"" + MODEL + "\", \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"device_share\": 1, " + keys + "}";
+        String json = "{\"model\": \"" + model + "\", \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"device_share\": 1, " + keys + "}";
         Files.write(file.toPath(), json.getBytes(StandardCharsets.UTF_8));
         Check.command("fedserver", "task", "--dir", home, file.getPath());
     }

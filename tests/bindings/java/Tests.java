@@ -9,7 +9,7 @@ final class Tests {
     public static void main(String[] arguments) throws Exception {
         int failed = 0;
         for (Class<?> tests : new Class<?>[] {CodecsTest.class, ClientTest.class, StopTest.class, FailureTest.class, KilledTest.class,
-                GrowthTest.class}) {
+                GrowthTest.class, ExampleTest.class}) {
             Method[] methods = tests.getDeclaredMethods();
             Arrays.sort(methods, Comparator.comparing(Method::getName));
             for (Method method : methods) {

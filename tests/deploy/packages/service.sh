@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What an operator does with the packages: README's two devices as services, an upgrade in an open round, removal, purge.
-#   service.sh STAGE     as root, in a Debian that runs systemd, in this order: start, upgraded, finish, removed, purged, again
+# What an operator does with the packages: README's two devices as services, an upgrade in an open round, tasks of each user, removal, purge.
+#   service.sh STAGE     as root, in a Debian that runs systemd, in this order: start, upgraded, finish, users, removed, purged, again
 # The driver (deploy/packages-test.sh) installs and removes packages between the stages. A stage that fails says why.
 # SPDX-License-Identifier: Apache-2.0
 set -Eeuo pipefail
@@ -150,6 +150,67 @@ finish() {
     expect "$(journalctl -u fedserver -u fedserver-front -p err --no-pager -q | wc -l)" 0
     sha256sum $state/ca.key /srv/model.safetensors >$notes/kept
     echo "finish: 30 rounds, $(stat -c %s /srv/model.safetensors) bytes of model"
+}
+
+# --- users: each user queues a LeNet task, whose model lies in files; the page's download and `backup` work as docs/packages.md says ---
+
+task_is_finished() { # TASK
+    runuser -u fed -- fedserver tasks --dir $state --json |
+        python3 -c 'import json, sys; sys.exit([t["state"] for t in json.load(sys.stdin) if t["id"] == int(sys.argv[1])] != ["finished"])' "$1"
+}
+
+download() { # TASK FILE: as a browser elsewhere does, which has no certificate but the link that `fedserver page` prints
+    local link
+    link=$(runuser -u fed -- fedserver page --dir $state | grep -o 'https://[^ ]*#[^ ]*')
+    python3 - "$link" $state/ca.pem "$1" "$2" <<'END'
+import http.cookiejar, ssl, sys, urllib.error, urllib.request
+link, ca, task, path = sys.argv[1:]
+site, token = link.split("/login#")
+https = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca))
+browser = urllib.request.build_opener(https, urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+browser.addheaders = [("Via", "1.1 proxy")]  # such a request comes from another machine
+model = f"{site}/model.safetensors?task={task}"
+try:
+    browser.open(model)
+    sys.exit("the model was read without a pass")
+except urllib.error.HTTPError as error:
+    if error.code != 401:
+        raise
+browser.open(f"{site}/v1/login", token.encode())
+with open(path, "wb") as file:
+    file.write(browser.open(model).read())
+END
+}
+
+use_as() { # USER TASK: queue a task of one round, let it finish, and compare the model of the page with an exported one
+    (umask 0077 && runuser -u "$1" -- fedserver task --dir $state /srv/one-round.json)
+    wait_until task_is_finished "$2"
+    runuser -u "$1" -- fedserver export --dir $state --task "$2" "/srv/of-$1/model.safetensors"
+    download "$2" "/srv/of-$1/downloaded.safetensors"
+    cmp "/srv/of-$1/model.safetensors" "/srv/of-$1/downloaded.safetensors"
+    [ "$(stat -c %s "/srv/of-$1/downloaded.safetensors")" -gt 1048576 ] || fail "the model of task $2 is too small for this test"
+}
+
+users() {
+    local user task=1
+    sed 's/"rounds": 30/"rounds": 1/' /usr/share/doc/fedserver/examples/two-devices.json >/srv/one-round.json
+    for user in root fed fed-front; do
+        install -d -o "$user" -m 700 "/srv/of-$user"
+        task=$((task + 1))
+        use_as "$user" $task
+    done
+    for user in root fed-front; do
+        runuser -u $user -- fedserver backup --dir $state "/srv/of-$user/backup"
+        runuser -u $user -- fedserver check --dir "/srv/of-$user/backup" | grep -F ": 0 rules broken"
+        runuser -u $user -- fedserver restore --dir "/srv/of-$user/restored" "/srv/of-$user/backup"
+        runuser -u $user -- fedserver export --dir "/srv/of-$user/restored" --task 2 "/srv/of-$user/restored.safetensors"
+        cmp "/srv/of-$user/restored.safetensors" /srv/of-root/model.safetensors
+    done
+    ! said=$(runuser -u fed -- fedserver backup --dir $state /srv/of-fed/backup 2>&1) || fail "the user fed can read the CA's key"
+    grep -q "ca.key" <<<"$said" || fail "the refusal of fed's backup names no ca.key: $said"
+    expect "$(find $state -user root | wc -l)" 0
+    expect "$(journalctl -u fedserver -u fedserver-front -p err --no-pager -q | wc -l)" 0
+    echo "users: root, fed and fed-front queued LeNet; the page gave each model; root and fed-front made backups"
 }
 
 # --- removed, purged: programs go; the operator's files go with a purge; a coordinator's state stays ---
