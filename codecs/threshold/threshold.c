@@ -9,8 +9,13 @@ static const fedcodec_sparse KIND = FEDCODEC_SPARSE_VALUES;
 
 FEDCODEC_SPARSE_FUNCTIONS(KIND)
 
+/* t has no preset: which values are large depends on the learning rate and the local steps. */
 static const fedcodec_param threshold_params[] = {
-    {.key = "t", .preset = 0.001, .low = 1e-6, .high = 16.0, .help = "least magnitude sent"},
+    {.key = "t",
+     .preset = 0.0,
+     .low = 1e-6,
+     .high = 16.0,
+     .help = "least magnitude sent, such as 0.005"},
     FEDCODEC_POS_PARAM,
     FEDCODEC_FORM_PARAM,
     {.key = NULL},

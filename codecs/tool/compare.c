@@ -14,9 +14,10 @@
 
 enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000, COHORT_MAX = 100000 };
 
-/* Specs compared besides each codec's defaults: well-known parameters, from papers or practice. */
+/* Specs compared besides each codec's defaults: well-known parameters, from papers or practice, and
+ * one for each codec without defaults. */
 static const char *const well_known[] = {"3lc:s=1.75", "3lc:s=1+entropy", "3lc:s=1.75+entropy",
-                                         "sbc:p=0.1", "sbc:p=0.001"};
+                                         "sbc:p=0.1",  "sbc:p=0.001",     "threshold:t=0.001"};
 
 typedef struct row {
     fedcodec codec;
@@ -46,11 +47,21 @@ static fed_status add_codec(table *t, const char *spec, fed_error *err) {
     return FED_OK;
 }
 
+static bool has_presets(const fedcodec_vtable *codec) {
+    bool all = true;
+    for (const fedcodec_param *p = codec->params; p->key != NULL; p++) {
+        all = all && p->preset >= p->low && p->preset <= p->high;
+    }
+    return all;
+}
+
 static fed_status add_all(table *t, fed_error *err) {
     const fedcodec_vtable *codec;
     for (size_t k = 0; (codec = fedcodec_at(k)) != NULL; k++) {
         size_t len = strlen(codec->name);
-        FED_TRY(add_codec(t, codec->name, err));
+        if (has_presets(codec)) {
+            FED_TRY(add_codec(t, codec->name, err));
+        }
         for (size_t i = 0; i < sizeof well_known / sizeof well_known[0]; i++) {
             if (strncmp(well_known[i], codec->name, len) == 0 && well_known[i][len] == ':') {
                 FED_TRY(add_codec(t, well_known[i], err));

@@ -268,6 +268,9 @@ static int list(void) {
         for (const fedcodec_param *param = codec->params; param->key != NULL; param++) {
             if (param->names != NULL) {
                 list_names(param);
+            } else if (param->preset < param->low || param->preset > param->high) {
+                printf("         %s=?  %s; no preset, %g to %g\n", param->key, param->help,
+                       param->low, param->high);
             } else {
                 printf("         %s=%g  %s; %g to %g\n", param->key, param->preset, param->help,
                        param->low, param->high);

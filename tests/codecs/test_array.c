@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "codec_spec.h"
 #include "fed/model.h"
 #include "fed_cases.h"
 #include "fedcodec/array.h"
@@ -27,7 +28,7 @@ FED_TEST(every_codec_comes_back_and_says_its_count) {
     float x[N], y[N];
     fill(x, 1);
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        fed_writer out = encode(fedcodec_name(fedcodec_at(k)), x, NULL);
+        fed_writer out = encode(codec_spec_of(fedcodec_at(k)), x, NULL);
         size_t n = 0;
         fed_error err = {0};
         assert_fed_ok_err(fedcodec_array_count(out.data, out.len, &n, &err));

@@ -1,5 +1,6 @@
 /* Contract of every codec of codecs.def for encoding, on each vector unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "codec_spec.h"
 #include "fed_test.h"
 
 #include <float.h>
@@ -203,7 +204,7 @@ static void x_is_added_to_the_residual_first(void) {
 static void feedback_sends_everything_in_the_end(void) {
     enum { N = 200, ROUNDS = 400 };
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
-        fedcodec codec = contract_parse(contract_unit->codecs[k]->name);
+        fedcodec codec = contract_parse(codec_spec_of(contract_unit->codecs[k]));
         float *x = contract_values(FILL_LAPLACE, N);
         for (size_t i = 0; i < N; i++) {
             x[i] *= 8.0f;

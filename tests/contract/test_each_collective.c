@@ -6,6 +6,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "codec_spec.h"
 #include "exchange_group.h"
 #include "faulty_link.h"
 #include "fed/rng.h"
@@ -116,7 +117,7 @@ FED_TEST(all_ranks_and_links_have_the_same_bits) {
                 check_sums(link, spec, NULL, size);
             }
             for (size_t c = k % each(); fedcodec_at(c) != NULL; c += each()) {
-                const char *codec = fedcodec_name(fedcodec_at(c));
+                const char *codec = codec_spec_of(fedcodec_at(c));
                 if (!recodes(spec) || !expands(codec)) {
                     check_sums(link, spec, codec, 3 + (uint32_t)(c % 3));
                 }
@@ -220,7 +221,7 @@ FED_TEST(what_codecs_leave_out_stays_in_residuals) {
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
         for (size_t c = k % each(); fedcodec_at(c) != NULL; c += each()) {
-            const char *codec = fedcodec_name(fedcodec_at(c));
+            const char *codec = codec_spec_of(fedcodec_at(c));
             bool takes =
                 fedcodec_has_feedback(fedcodec_at(c)) && !(recodes(spec) && expands(codec));
             for (uint32_t size = 3; takes && size <= MOST; size += 2) {

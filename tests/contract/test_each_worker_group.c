@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
+#include "codec_spec.h"
 #include "fedcodec/codec.h"
 #include "mpi_job.h"
 #include "worker_case.h"
@@ -45,13 +46,13 @@ static bool case_at(size_t k, worker_case *c) {
     k -= ways * rules;
     if (k < ways * rows * codecs) {
         *c = case_of(collectives[k % ways], coded[k / ways % rows]);
-        c->codec = fedcodec_name(fedcodec_at(k / ways / rows));
+        c->codec = codec_spec_of(fedcodec_at(k / ways / rows));
         return true;
     }
     k -= ways * rows * codecs;
     *c = case_of(collectives[k % 2], "bitsgd");
     c->codec = "int8";
-    c->pull = k / 2 < codecs ? fedcodec_name(fedcodec_at(k / 2)) : NULL;
+    c->pull = k / 2 < codecs ? codec_spec_of(fedcodec_at(k / 2)) : NULL;
     if (k / 2 < codecs) {
         return true;
     }

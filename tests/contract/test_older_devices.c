@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
+#include "codec_spec.h"
 #include "coordinator_fixture.h"
 #include "fed/optimizer_spec.h"
 #include "fed/version.h"
@@ -69,7 +70,7 @@ static thing plain(const char *name) {
 
 /* Return the first release that knows a word, or RELEASES if the list does not have it. */
 static int find_word(const char *name) {
-    char word[80];
+    char word[FEDCODEC_SPEC + 2];
     snprintf(word, sizeof word, " %s ", name);
     for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
         if (strstr(known[k].words, word) != NULL) {
@@ -178,7 +179,7 @@ FED_TEST_WITH(each_codec_and_each_of_its_parameters, world *w) {
     const fedcodec_vtable *codec;
     for (size_t k = 0; (codec = fedcodec_at(k)) != NULL; k++) {
         thing t = plain(codec->name);
-        check_both_ways(w, &t, codec->name);
+        check_both_ways(w, &t, codec_spec_of(codec));
         for (const fedcodec_param *p = codec->params; p->key != NULL; p++) {
             const double value = p->preset == p->low ? p->high : p->low; /* not the default */
             char number[32], spec[FEDCODEC_SPEC];
@@ -187,6 +188,10 @@ FED_TEST_WITH(each_codec_and_each_of_its_parameters, world *w) {
                      p->names != NULL ? p->names[(int)value] : number);
             if (strcmp(spec, "eden:scale=tensor") == 0) {
                 snprintf(spec, sizeof spec, "eden:scale=tensor,p=0.5"); /* it needs such a p */
+            } else if (strcmp(spec, "threshold:pos=auto") == 0) {
+                snprintf(spec, sizeof spec, "threshold:pos=auto,t=0.001"); /* t has no preset */
+            } else if (strcmp(spec, "threshold:values=int8") == 0) {
+                snprintf(spec, sizeof spec, "threshold:values=int8,t=0.001");
             }
             t = plain(codec->name);
             t.names[1] = p->key;

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "codec_spec.h"
 #include "codecs/stage.h"
 #include "fed/rng.h"
 #include "fedcodec/codec_vtable.h"
@@ -117,7 +118,7 @@ static void with_each_stage(const char *spec, use_message *use) {
 
 static void with_each(use_message *use) {
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        with_each_stage(fedcodec_at(k)->name, use);
+        with_each_stage(codec_spec_of(fedcodec_at(k)), use);
     }
     with_each_stage("3lc:s=1.75", use);
     with_each_stage("sbc:p=0.1,pos=auto", use);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec_spec.h"
 #include "fed/hash.h"
 #include "fed/rng.h"
 #include "fedcodec/envelope.h"
@@ -368,7 +369,7 @@ static void check_codecs(void) {
     for (const fedcodec_vtable *vtable; (vtable = fedcodec_at(count)) != NULL; count++) {
         fedcodec codec;
         fed_error err = {.text = ""};
-        if (fedcodec_parse(vtable->name, &codec, &err) != FED_OK) {
+        if (fedcodec_parse(codec_spec_of(vtable), &codec, &err) != FED_OK) {
             check(false, vtable->name, err.text);
             continue;
         }

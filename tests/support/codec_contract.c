@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_contract.h"
 
+#include "codec_spec.h"
 #include "fed_test.h"
 
 #include <float.h>
@@ -140,10 +141,11 @@ static const char *const more_specs[] = {
 bool contract_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; c < FEDCODEC_COUNT; c++) {
         const fedcodec_param *param = contract_unit->codecs[c]->params;
+        const fedcodec presets = contract_parse(codec_spec_of(contract_unit->codecs[c]));
         size_t params = 0;
-        *codec = (fedcodec){.vtable = contract_unit->codecs[c]};
-        for (; param[params].key != NULL; params++) {
-            codec->param[params] = param[params].preset;
+        *codec = presets;
+        while (param[params].key != NULL) {
+            params++;
         }
         if (k <= 2 * params) {
             if (k > 0) {
@@ -151,7 +153,7 @@ bool contract_codec(size_t k, fedcodec *codec) {
                 codec->param[at] = k % 2 ? param[at].low : param[at].high;
                 if (codec->vtable->conflict != NULL &&
                     codec->vtable->conflict(codec->param) != NULL) {
-                    codec->param[at] = param[at].preset;
+                    codec->param[at] = presets.param[at];
                 }
             }
             return true;

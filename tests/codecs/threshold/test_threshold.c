@@ -16,6 +16,17 @@ FED_TEST(values_of_at_least_t_are_sent) {
     assert_memory_equal(codec_case_of("threshold:t=0.5", x, 6).residual, left, sizeof left);
 }
 
+FED_TEST(t_has_no_preset) {
+    static const char *const specs[] = {"threshold", "threshold:values=int8", "threshold+entropy"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        fedcodec codec;
+        fed_error err = {0};
+        assert_fed_status(fedcodec_parse(specs[k], &codec, &err), FED_EINVAL);
+        assert_fed_says(err, "codec threshold needs t (");
+        assert_fed_says(err, "such as 0.005");
+    }
+}
+
 FED_TEST(nothing_large_is_one_byte) {
     const float x[5] = {0.25f, -0.125f}, y[5] = {0};
     assert_codec_message("threshold:t=0.5", x, y, 5, "\x00", 1);
@@ -34,7 +45,7 @@ FED_TEST(levels_of_0_are_not_sent) {
 
 FED_TEST(all_values_take_no_more_than_the_bound) {
     enum { N = 64 };
-    static const char *const specs[] = {"threshold", "threshold:t=0.001,values=bfloat16",
+    static const char *const specs[] = {"threshold:t=0.001", "threshold:t=0.001,values=bfloat16",
                                         "threshold:t=0.001,values=int8"};
     static const size_t most[] = {1 + 1 + 4 * N + N / 4, 1 + 2 + 2 * N + N / 4,
                                   1 + 2 + 4 + N + N / 4};

@@ -162,6 +162,7 @@ FED_TEST_WITH(list_names_codecs_and_parameters, fed_program *f) {
     assert_runs(f, "list", 0, "float32");
     assert_says(f, "3lc");
     assert_says(f, "p=0.01");
+    assert_says(f, "t=?  least magnitude sent, such as 0.005; no preset, 1e-06 to 16\n");
     assert_says(f, "pos=golomb  how positions are coded; golomb, rice, rans, range, auto");
 }
 
@@ -357,6 +358,8 @@ FED_TEST_WITH(wrong_usage_is_status_2, fed_program *f) {
     assert_runs(f, "encode --fast x.f32 y", 2, "");
     assert_runs(f, "encode --codec zip x.f32 y", 2,
                 "unknown codec \"zip\"; there are float32, 3lc, sbc");
+    assert_runs(f, "encode --codec threshold x.f32 y", 2,
+                "codec threshold needs t (least magnitude sent, such as 0.005), from 1e-06 to 16");
     assert_runs(f, "decode x.fed", 2, "");
     assert_runs(f, "info", 2, "");
     assert_runs(f, "list all", 2, "");

@@ -65,7 +65,7 @@ FED_TEST(mistakes_are_explained) {
         {"krum:f=0.5", ", \"minimum\": 9", {"whole number"}},
         {"median", "", {"median combines each value", "codec_up", "int8"}},
         {"trimmed", ", \"codec_up\": \"3lc:s=1\"", {"trimmed combines each value"}},
-        {"median", ", \"codec_up\": \"threshold\"", {"median combines each value"}},
+        {"median", ", \"codec_up\": \"threshold:t=0.001\"", {"median combines each value"}},
         {"median", ", \"codec_up\": \"topk:p=0.2,values=int8\"", {"median combines each value"}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
