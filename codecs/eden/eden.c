@@ -193,9 +193,8 @@ typedef struct writer {
  * padding. largest: the bits of the largest magnitude. Returns the bucket's scale. */
 static float encode_bucket(const writer *w, size_t k, int32_t largest, size_t wide, uint8_t *code) {
     const size_t count = eden_count(&w->to, k);
-    float v[EDEN_BUCKET_MAX];
-    const float up = eden_copy(w->x + eden_first(&w->to, k), count, wide, largest, v);
-    if (up == 0.0f) {
+    float v[EDEN_BUCKET_MAX], up = 1.0f;
+    if (!eden_copy(w->x + eden_first(&w->to, k), count, wide, largest, v, &up)) {
         return 0.0f;
     }
     const double squares = eden_squares(v, count);

@@ -193,10 +193,9 @@ static void choose(float least, const float *v, size_t wide, size_t k, uint16_t 
 static void choose_in_bucket(const chooser *c, size_t k, int32_t largest) {
     const size_t count = eden_count(&c->l, k), wide = eden_width(count);
     const size_t sent = sent_of(c->most, c->l.shift, wide), first = k * c->most;
-    float v[EDEN_BUCKET_MAX];
+    float v[EDEN_BUCKET_MAX], up = 1.0f;
     uint16_t place[EDEN_BUCKET_MAX + 1];
-    const float up = eden_copy(c->x + eden_first(&c->l, k), count, wide, largest, v);
-    if (up == 0.0f) {
+    if (!eden_copy(c->x + eden_first(&c->l, k), count, wide, largest, v, &up)) {
         c->work.sums[k] = (bucket_sums){.squares = 0.0};
         return;
     }

@@ -122,21 +122,21 @@ static inline void eden_turn_back_wholes(const eden_layout *l, uint32_t draw, si
     }
 }
 
-/** Copy the values of bucket k, multiplied by a power of two, so that no sum of a rotation is
- * infinite. largest: the bits of the largest magnitude. Returns the power; 0 if all values are 0 or
- * denormal. */
-static inline float eden_copy(const float *x, size_t count, size_t wide, int32_t largest,
-                              float *v) {
+/** Copy a bucket's values, multiplied by *up, a power of two, so that no sum of a rotation is
+ * infinite. largest: the bits of the largest magnitude. Returns false, and copies nothing, if all
+ * values are 0 or denormal. */
+static inline bool eden_copy(const float *x, size_t count, size_t wide, int32_t largest, float *v,
+                             float *up) {
     const int32_t exponent = largest >> 23;
     if (exponent == 0) {
-        return 0.0f;
+        return false;
     }
-    const float up = fedcodec_float((uint32_t)(255 - exponent) << 23);
+    *up = fedcodec_float((uint32_t)(255 - exponent) << 23);
     for (size_t i = 0; i < count; i++) {
-        v[i] = x[i] * up;
+        v[i] = x[i] * *up;
     }
     memset(v + count, 0, (wide - count) * sizeof *v);
-    return up;
+    return true;
 }
 
 enum { EDEN_SUMS = 16 };

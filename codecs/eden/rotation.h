@@ -75,7 +75,7 @@ static inline void eden_negate_wholes(const eden_signs *signs, int16_t *v, size_
 /* Define a function with three steps of the transform on the eight vectors at[0], at[stride] and so
  * on. The steps are written out, so that the vectors stay in registers. */
 #define EDEN_EIGHT(name, type, vector)                                                             \
-    static inline void name(type *at, size_t stride) {                                             \
+    static inline void name(type at[], size_t stride) {                                            \
         vector a, b, c, d, e, f, g, h;                                                             \
         EDEN_LOAD(a, at);                                                                          \
         EDEN_LOAD(b, at + stride);                                                                 \
@@ -110,7 +110,7 @@ static inline void eden_negate_wholes(const eden_signs *signs, int16_t *v, size_
 /* Define a function with all steps of the transform on n values, a power of two, down to the steps
  * within a vector of `lanes` values. */
 #define EDEN_STEPS(name, type, vector, lanes, eight)                                               \
-    static inline void name(type *v, size_t n) {                                                   \
+    static inline void name(type v[], size_t n) {                                                  \
         size_t step = n / 2;                                                                       \
         for (; step >= 4 * (lanes); step /= 8) {                                                   \
             for (size_t start = 0; start < n; start += 2 * step) {                                 \
