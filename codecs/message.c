@@ -136,7 +136,9 @@ static fed_status check_message(fedcodec_message *m, const fedcodec *codec, uint
 fed_status fedcodec_message_open(const void *src, size_t len, const fed_layout *layout,
                                  const fedcodec *codec, uint32_t small, fedcodec_message *message,
                                  fed_error *err) {
-    *message = (fedcodec_message){.layout = layout};
+    const bool stretches = codec != NULL && codec->vtable->stretch != NULL;
+    *message = (fedcodec_message){.layout = layout,
+                                  .stretch = stretches ? codec->vtable->stretch(codec->param) : 1};
     fed_writer_growing(&message->plain);
     fed_status status = fedcodec_envelope_open(&message->envelope, src, len, err);
     if (status == FED_OK) {
@@ -328,7 +330,7 @@ fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm, 
     free(room.values);
     FED_TRY(status);
     assert(f.used == message->plain.len);
-    *norm = sqrt(sum);
+    *norm = sqrt(sum) / message->stretch;
     return FED_OK;
 }
 

@@ -409,20 +409,35 @@ static void eden_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *a
  * 4 bits, with the scale that has the least error: 1 less the quantizer's distortion. */
 static const double kept_of_codes[EDEN_BITS_MAX] = {0.63662, 0.8825, 0.96546, 0.990503};
 
-/* Return the sum of squares of the values that were encoded. What arrives is longer: where the best
- * scale keeps the fraction `kept` of the squared length, the unbiased one has 1 / kept of it. */
+/* Where the scale of least error keeps a fraction of the squared length, the unbiased one makes the
+ * length larger by its inverse. */
+static double eden_stretch(const double *param) {
+    const eden_layout l = layout_for(param, 0);
+    const double kept = l.few ? fedcodec_eden_few_kept(param, &l) : kept_of_codes[l.bits - 1];
+    return 1.0 / sqrt(kept);
+}
+
+/* Return the sum of squares of bucket k as decoded. A rotation multiplies this sum by the width, so
+ * few values need not be rotated back where the bucket has no padding. */
+static double bucket_squares(reader *r, size_t k, float *v) {
+    const size_t count = eden_count(&r->l, k), wide = eden_width(count);
+    if (!r->l.few || count < wide) {
+        return eden_squares(v, read_bucket(r, k, v));
+    }
+    const double scale = (double)fedcodec_eden_few_skip(&r->few, &r->l, k, wide);
+    const size_t growth = r->l.twice ? wide * wide : wide;
+    return scale * scale * (double)(fedcodec_eden_few_sent(&r->few, &r->l, wide) * growth);
+}
+
 static double eden_squares_sum(const uint8_t *src, size_t len, size_t n) {
     reader r;
     float v[EDEN_BUCKET_MAX];
     double sum = 0.0;
     open_checked(&r, src, len, n);
-    if (r.l.few) {
-        return fedcodec_eden_few_squares(&r.few, &r.l);
-    }
     for (size_t k = 0; k < r.l.buckets; k++) {
-        sum += eden_squares(v, read_bucket(&r, k, v));
+        sum += bucket_squares(&r, k, v);
     }
-    return sum * kept_of_codes[r.l.bits - 1];
+    return sum;
 }
 
 const fedcodec_vtable FEDCODEC_VTABLE(eden) = {
@@ -442,4 +457,5 @@ const fedcodec_vtable FEDCODEC_VTABLE(eden) = {
     .axpy = eden_axpy,
     .fold = eden_fold,
     .squares = eden_squares_sum,
+    .stretch = eden_stretch,
 };

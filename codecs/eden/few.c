@@ -431,30 +431,31 @@ float fedcodec_eden_few_read(fedcodec_eden_few *r, const eden_layout *l, size_t 
     return scale_sent(r, l, k);
 }
 
-/* Return which fraction of the squared length of normally distributed values is left if only this
- * share of them arrives, those of largest magnitude, with the scale that has the least error. The
- * table has the fractions for shares of 1, 1/2, 1/4 and so on, and many values. Between two of them
- * a straight line is within 6 %. For a single value of a bucket the fraction is 12 % too large. */
-static double kept_of(double share) {
+float fedcodec_eden_few_skip(fedcodec_eden_few *r, const eden_layout *l, size_t k, size_t wide) {
+    const size_t sent = is_sent(l, r->marks, k) ? sent_of(r->most, l->shift, wide) : 0;
+    for (size_t i = 0; i < sent; i++, r->sign++) {
+        (void)next_position(r);
+    }
+    return scale_sent(r, l, k);
+}
+
+size_t fedcodec_eden_few_sent(const fedcodec_eden_few *r, const eden_layout *l, size_t wide) {
+    return sent_of(r->most, l->shift, wide);
+}
+
+/* The table has the fractions for a share of 1, 1/2, 1/4 and so on of the values, and many values.
+ * Between two of them a straight line is within 6 %. For a single value of a bucket the fraction is
+ * 12 % too large. */
+double fedcodec_eden_few_kept(const double *param, const eden_layout *l) {
     static const double kept[] = {0.63662, 0.80786, 0.67801, 0.484,   0.31703, 0.19691,
                                   0.11797, 0.06887, 0.03943, 0.02223, 0.01238};
+    const double share = share_of(most_of(param[EDEN_PARAM_P], l->shift), l);
     size_t k = 0;
     double larger = 1.0;
     for (; k + 2 < sizeof kept / sizeof kept[0] && share <= larger / 2.0; k++) {
         larger /= 2.0;
     }
     return kept[k + 1] + (kept[k] - kept[k + 1]) * (share - larger / 2.0) / (larger / 2.0);
-}
-
-double fedcodec_eden_few_squares(const fedcodec_eden_few *r, const eden_layout *l) {
-    double sum = 0.0;
-    for (size_t k = 0; k < l->buckets; k++) {
-        const size_t wide = eden_width(eden_count(l, k)), sent = sent_of(r->most, l->shift, wide);
-        const double share = (double)sent / (double)wide, scale = (double)scale_sent(r, l, k);
-        const size_t growth = l->twice ? wide * wide : wide; /* of squares, by the rotations */
-        sum += scale * scale * (double)(sent * growth) * kept_of(share);
-    }
-    return sum;
 }
 
 fed_status fedcodec_eden_few_end(const fedcodec_eden_few *r) {

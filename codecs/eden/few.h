@@ -39,8 +39,15 @@ fed_status fedcodec_eden_few_open(fedcodec_eden_few *r, const eden_layout *l, co
 float fedcodec_eden_few_read(fedcodec_eden_few *r, const eden_layout *l, size_t k, int16_t *v,
                              size_t wide);
 
-/** Return the sum of squares of the values that were encoded, as far as the scales tell. */
-double fedcodec_eden_few_squares(const fedcodec_eden_few *r, const eden_layout *l);
+/** As fedcodec_eden_few_read, without the values. */
+float fedcodec_eden_few_skip(fedcodec_eden_few *r, const eden_layout *l, size_t k, size_t wide);
+
+/** Return how many values are sent of a bucket of this width, if any are. */
+size_t fedcodec_eden_few_sent(const fedcodec_eden_few *r, const eden_layout *l, size_t wide);
+
+/** Return which fraction of the squared length of normally distributed values arrives, with the
+ * scale that has the least error. */
+double fedcodec_eden_few_kept(const double *param, const eden_layout *l);
 
 /** Call this function after the last bucket. FED_OK: the whole message was well-formed. */
 fed_status fedcodec_eden_few_end(const fedcodec_eden_few *r) FED_CHECKED;

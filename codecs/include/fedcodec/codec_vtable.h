@@ -103,10 +103,12 @@ struct fedcodec_vtable {
     /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, in any order of messages. */
     void (*fold)(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n);
 
-    /** Return the sum of decoded[i]^2, or of the squares of the values that were encoded, if what
-     * arrives is longer by a factor that the codec knows. NULL: the former, and it is not cheaper
-     * than decoding. */
+    /** Return the sum of decoded[i]^2. NULL if that is not cheaper than decoding. */
     double (*squares)(const uint8_t *src, size_t len, size_t n);
+
+    /** Return by which factor encoding and decoding with these parameters makes the norm of most
+     * values larger, within a few percent. NULL: none, or it depends on the values. */
+    double (*stretch)(const double *param);
 
     /** The same coding for a network card (fedcodec/bursts.h). NULL: there is none. */
     const struct fedcodec_burst_coder *bursts;

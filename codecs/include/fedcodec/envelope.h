@@ -109,6 +109,7 @@ typedef struct fedcodec_message {
     const fed_layout *layout;
     fedcodec_envelope envelope; /* positioned before the first frame */
     float max_abs;              /* the largest magnitude that the message decodes to */
+    double stretch;             /* of the codec with which it was opened, for the norm */
     fed_writer plain;           /* the unpacked bytes of frames with a second stage, in order */
 } fedcodec_message;
 
@@ -146,8 +147,9 @@ fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight
                                  fed_error *err) FED_CHECKED;
 
 /** *norm = the Euclidean norm of the decoded values, without the running statistics: the same bits
- * on every machine. eden adds noise of a known length. Of its values this is an estimate, within a
- * few percent, of the norm that they had before they were encoded. */
+ * on every machine. If the message was opened with a codec that adds noise of a known length, such
+ * as eden, it is divided by the factor that honest values would grow by: so it is about the norm
+ * before encoding. */
 fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm,
                                  fed_error *err) FED_CHECKED;
 

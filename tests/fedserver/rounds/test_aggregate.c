@@ -175,7 +175,7 @@ static double clipped_norm(double norm, double *sent) {
     fed_writer_growing(&bytes);
     assert_fed_ok(fedcodec_envelope_encode(&codec, &f.layout, 0, NULL, x, work, &bytes));
     assert_fed_ok_err(
-        fedcodec_message_open(bytes.data, bytes.len, &f.layout, NULL, 0, &values, &err));
+        fedcodec_message_open(bytes.data, bytes.len, &f.layout, &codec, 0, &values, &err));
     assert_fed_ok_err(fedcodec_message_decode(&values, decoded, &err));
     assert_fed_ok_err(fedserver_sum_add(
         &f.sum, &values, (fedserver_contribution){.device = 1, .weight = 1, .samples = 1}, &err));
