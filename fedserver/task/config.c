@@ -206,6 +206,36 @@ static fed_status check_shown(const source *s, fedserver_field_id field, const c
     return fed_utf8_shown(text) ? FED_OK : refuse_value(s, field, &why, err);
 }
 
+static void note(fedserver_faults *f, fedserver_field_id id, fed_status status, fed_error *fault) {
+    fedserver_faults_note(f, fedserver_fields[id].name, status, fault);
+    *fault = (fed_error){0};
+}
+
+/* Check the values that can be right or wrong by themselves. */
+static fed_status check_each(const source *s, fedserver_config *config, fed_error *err) {
+    fedserver_task *task = &config->task;
+    fedserver_phase first = fedserver_phase_at(task, 0);
+    fed_optimizer optimizer;
+    fedserver_faults f = {.status = FED_OK};
+    fed_error fault = {0}, why = {0};
+    note(&f, FEDSERVER_FIELD_NAME, check_shown(s, FEDSERVER_FIELD_NAME, task->name, &fault),
+         &fault);
+    note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_MODEL,
+         take_model(s, task->wire.model, sizeof task->wire.model, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_CODEC_UP,
+         take_codec(s, FEDSERVER_FIELD_CODEC_UP, first.codec_up, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_CODEC_DOWN,
+         take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, first.codec_down, &fault), &fault);
+    if (fed_optimizer_parse(first.optimizer, first.learning_rate, &optimizer, &why) != FED_OK) {
+        note(&f, FEDSERVER_FIELD_OPTIMIZER,
+             refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, &fault), &fault);
+    }
+    note(&f, FEDSERVER_FIELD_COHORT, take_rules(s, &task->rules, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_DOWNLOADS, check_downloads(s, task->wire.downloads, &fault), &fault);
+    return fedserver_faults_tell(&f, err);
+}
+
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     fed_optimizer optimizer;
@@ -215,20 +245,16 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
         snprintf(task->name, sizeof task->name, "%s", slash != NULL ? slash + 1 : s->path);
         fed_utf8_clean(task->name);
     }
-    FED_TRY(check_shown(s, FEDSERVER_FIELD_NAME, task->name, err));
-    FED_TRY(check_shown(s, FEDSERVER_FIELD_TAG, task->tag, err));
     char initial[sizeof config->initial];
     path_beside(s, config->initial, initial, sizeof initial);
     memcpy(config->initial, initial, sizeof initial);
-    FED_TRY(take_model(s, task->wire.model, sizeof task->wire.model, err));
+    FED_TRY(check_each(s, config, err));
     fedserver_phase first = fedserver_phase_at(task, 0);
     FED_TRY(take_phase(s, task->wire.model, &first, &optimizer, err));
     fedserver_phase_begin(&first, task);
-    FED_TRY(take_rules(s, &task->rules, err));
     if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
     }
-    FED_TRY(check_downloads(s, task->wire.downloads, err));
     /* last, for a later phase may use all values that were read before */
     for (uint32_t k = 0; k < task->phase_count; k++) {
         source later = *s;

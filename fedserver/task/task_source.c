@@ -64,8 +64,30 @@ static fed_status refuse_unknown(const fedserver_source *s, const char *name, fe
                     s->path, line_of(s, name), s->prefix, name);
 }
 
-static fed_status check_names(const fedserver_source *s, json_t *object, unsigned where,
-                              fed_error *err) {
+void fedserver_faults_note(fedserver_faults *f, const char *key, fed_status status,
+                           const fed_error *fault) {
+    if (status == FED_OK) {
+        return;
+    }
+    if (f->status == FED_OK) {
+        f->status = status;
+        f->first = *fault;
+    } else {
+        char name[64];
+        snprintf(name, sizeof name, "%.60s", key);
+        fed_names_add(&f->others, name);
+    }
+}
+
+fed_status fedserver_faults_tell(const fedserver_faults *f, fed_error *err) {
+    const char *others = f->others.text;
+    return f->status == FED_OK ? FED_OK
+                               : fed_fail(err, f->status, "%s%s%s", f->first.text,
+                                          others[0] != '\0' ? "; also wrong: " : "", others);
+}
+
+static void check_names(const fedserver_source *s, json_t *object, unsigned where,
+                        fedserver_faults *f) {
     const char *name;
     json_t *value;
     json_object_foreach(object, name, value) {
@@ -75,15 +97,40 @@ static fed_status check_names(const fedserver_source *s, json_t *object, unsigne
             id++;
         }
         if (id == FEDSERVER_FIELDS) {
-            return refuse_unknown(s, name, err);
+            fed_error fault = {0};
+            fedserver_faults_note(f, name, refuse_unknown(s, name, &fault), &fault);
         }
     }
-    return FED_OK;
+}
+
+/* Set the member of a key that the object has. */
+static void take_value(const fedserver_source *s, fedserver_field_id id, char *member,
+                       const json_t *value, fedserver_faults *f) {
+    char buffer[96];
+    fed_error fault = {0};
+    const char *found =
+        fedserver_field_take(&fedserver_fields[id], member, value, !s->stored, buffer);
+    if (found != NULL) {
+        fedserver_faults_note(f, fedserver_fields[id].name,
+                              fedserver_source_refuse(s, id, found, &fault), &fault);
+    }
+}
+
+static void note_missing(const fedserver_source *s, const fedserver_field *field,
+                         fedserver_faults *f) {
+    char right[96];
+    fed_error fault = {0};
+    fedserver_faults_note(f, field->name,
+                          fed_fail(&fault, FED_EINVAL, "%s: key \"%s%s\" is missing; it must be %s",
+                                   s->path, s->prefix, field->name,
+                                   fedserver_field_right(field, right)),
+                          &fault);
 }
 
 static fed_status take_object(const fedserver_source *s, json_t *object, unsigned where, char *base,
                               fed_error *err) {
-    FED_TRY(check_names(s, object, where, err));
+    fedserver_faults f = {.status = FED_OK};
+    check_names(s, object, where, &f);
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
         const json_t *value = json_object_get(object, field->name);
@@ -92,20 +139,14 @@ static fed_status take_object(const fedserver_source *s, json_t *object, unsigne
         }
         char *member = base + (where == FEDSERVER_IN_TASK ? field->offset : field->phase_offset);
         if (value != NULL) {
-            char buffer[96];
-            const char *found = fedserver_field_take(field, member, value, !s->stored, buffer);
-            if (found != NULL) {
-                return fedserver_source_refuse(s, id, found, err);
-            }
+            take_value(s, id, member, value, &f);
         } else if (field->preset == NULL) {
-            char right[96];
-            return fed_fail(err, FED_EINVAL, "%s: key \"%s%s\" is missing; it must be %s", s->path,
-                            s->prefix, field->name, fedserver_field_right(field, right));
+            note_missing(s, field, &f);
         } else if (where == FEDSERVER_IN_TASK) {
             fedserver_field_preset(field, member);
         }
     }
-    return FED_OK;
+    return fedserver_faults_tell(&f, err);
 }
 
 static const char *phases_name(void) {

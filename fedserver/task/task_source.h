@@ -4,6 +4,7 @@
 #ifndef FEDSERVER_TASK_SOURCE_H
 #define FEDSERVER_TASK_SOURCE_H
 
+#include "fed/params.h"
 #include "fedserver/task/fields.h"
 #include "fedserver/task/json_line.h"
 
@@ -33,6 +34,19 @@ fed_status fedserver_source_read(fedserver_source *s, fedserver_config *config,
 void fedserver_source_enter(fedserver_source *s, uint32_t k);
 /** Does phase k in the list of phases have the key? k counts from 0. */
 bool fedserver_source_has(const fedserver_source *s, uint32_t k, fedserver_field_id id);
+
+/** What is wrong with a task: the first fault in full, and the keys of the others. */
+typedef struct fedserver_faults {
+    fed_status status; /* of the first fault; FED_OK: there is none */
+    fed_error first;
+    fed_names others;
+} fedserver_faults;
+
+/** Add a check's result to the faults; FED_OK adds nothing. */
+void fedserver_faults_note(fedserver_faults *f, const char *key, fed_status status,
+                           const fed_error *fault);
+/** Return the status of the first fault, with the message: <the fault>; also wrong: x, y */
+fed_status fedserver_faults_tell(const fedserver_faults *f, fed_error *err) FED_CHECKED;
 
 int fedserver_source_line(const fedserver_source *s, fedserver_field_id id);
 /** Fail with FED_EINVAL and the message: FILE:LINE: key "x" is <found>; it must be ... */

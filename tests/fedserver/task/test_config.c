@@ -306,6 +306,26 @@ FED_TEST(mistakes_are_named_with_file_line_and_key) {
     }
 }
 
+/* Each of these keys is wrong by itself. */
+FED_TEST(the_other_keys_that_are_wrong_are_named_with_the_first) {
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_status(parse("{\"model\": 7, \"rounds\": 0, \"cohort\": 2, \"cohor\": 3,"
+                            " \"batch\": -1}",
+                            &config, &err),
+                      FED_EINVAL);
+    assert_non_null(strstr(err.text, "key \"cohor\" is unknown"));
+    assert_non_null(strstr(err.text, "; also wrong: model, batch, rounds"));
+    err = (fed_error){0};
+    assert_fed_status(parse("{\"model\": \"input 2 | dens 2\", \"rounds\": 1, \"goal\": 3,"
+                            " \"cohort\": 2, \"codec_up\": \"sb\", \"optimizer\": \"adm\","
+                            " \"downloads\": \"ftp://x\"}",
+                            &config, &err),
+                      FED_EINVAL);
+    assert_non_null(strstr(err.text, "key \"model\":"));
+    assert_non_null(strstr(err.text, "; also wrong: codec_up, optimizer, cohort, downloads"));
+}
+
 static void write_initial(const char *directory, uint32_t out, char *path, size_t cap) {
     fed_error err = {0};
     char model[300];
