@@ -338,14 +338,14 @@ static bool codes_valid(const uint8_t *src, const eden_layout *l, size_t k) {
 }
 
 static bool lead_valid(const uint8_t *src) {
-    const eden_layout l = eden_layout_of(src[0], src[1], 0);
-    return src[0] < 2 * EDEN_ONE_SCALE && l.bits >= 1 && l.bits <= EDEN_BITS_MAX &&
-           (l.few ? l.bits == 1 : !l.one_scale);
+    const unsigned flags = src[0], bits = flags & EDEN_BITS;
+    const bool few = (flags & EDEN_FEW) != 0, one_scale = (flags & EDEN_ONE_SCALE) != 0;
+    return flags < 2 * EDEN_ONE_SCALE && bits >= 1 && bits <= (few ? 1 : EDEN_BITS_MAX) &&
+           (few || !one_scale) && src[1] >= EDEN_SHIFT_MIN && src[1] <= EDEN_SHIFT_MAX;
 }
 
 static fed_status eden_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
     FED_REQUIRE(len >= EDEN_LEAD && lead_valid(src), FED_EFORMAT);
-    FED_REQUIRE(src[1] >= EDEN_SHIFT_MIN && src[1] <= EDEN_SHIFT_MAX, FED_EFORMAT);
     reader r;
     FED_TRY(open_message(&r, src, len, n));
     FED_REQUIRE(r.l.few || len == all_len(&r.l), FED_EFORMAT);

@@ -14,6 +14,7 @@
 #include "fed/utf8.h"
 #include "fedcodec/codec.h"
 #include "fedserver/strategies/strategy.h"
+#include "fedserver/task/auto_codec.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/task/task_source.h"
 
@@ -33,6 +34,21 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     }
     fedcodec_format(&codec, spec);
     return FED_OK;
+}
+
+/* As take_codec for codec_up, which may leave the choice to the coordinator. */
+static fed_status take_codec_up(const source *s, const fed_task *task, char spec[FEDCODEC_SPEC],
+                                fed_error *err) {
+    fed_error why = {0};
+    if (fedserver_codec_is_auto(spec)) {
+        fed_arch arch;
+        FED_TRY(fed_arch_parse(task->model, &arch, err));
+        const fed_status status =
+            fedserver_codec_choose(&arch.layout, task->small_tensor, spec, &why);
+        fed_arch_free(&arch);
+        return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
+    }
+    return take_codec(s, FEDSERVER_FIELD_CODEC_UP, spec, err);
 }
 
 /* Make the path of a file that a task names, relative to the task file. A path that is too long
@@ -91,16 +107,16 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
 
 /* Check a phase's codecs and optimizer. The optimizer's text stays as it is in the file, and the
  * learning rate becomes the one that the optimizer uses. */
-static fed_status take_phase(const source *s, const char *model, fedserver_phase *phase,
+static fed_status take_phase(const source *s, const fed_task *task, fedserver_phase *phase,
                              fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_UP, phase->codec_up, err));
+    FED_TRY(take_codec_up(s, task, phase->codec_up, err));
     FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, phase->codec_down, err));
     if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
     }
     if (optimizer->scaffold_share > 0) {
-        FED_TRY(check_scaffold(s, model, err));
+        FED_TRY(check_scaffold(s, task->model, err));
     }
     if (optimizer->mask) {
         FED_TRY(check_mask(s, phase->codec_up, err));
@@ -184,7 +200,7 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
         snprintf(found, sizeof found, "%u", phase->round);
         return fedserver_source_refuse(s, FEDSERVER_FIELD_ROUND, found, err);
     }
-    FED_TRY(take_phase(s, task->wire.model, phase, &optimizer, err));
+    FED_TRY(take_phase(s, &task->wire, phase, &optimizer, err));
     FED_TRY(check_optimizer(s, task, k, written, &optimizer, err));
     return fit_strategy(task, phase->codec_up, &why) == FED_OK
                ? FED_OK
@@ -223,8 +239,10 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
     note(&f, FEDSERVER_FIELD_MODEL,
          take_model(s, task->wire.model, sizeof task->wire.model, &fault), &fault);
-    note(&f, FEDSERVER_FIELD_CODEC_UP,
-         take_codec(s, FEDSERVER_FIELD_CODEC_UP, first.codec_up, &fault), &fault);
+    if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
+        note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, &task->wire, first.codec_up, &fault),
+             &fault);
+    }
     note(&f, FEDSERVER_FIELD_CODEC_DOWN,
          take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, first.codec_down, &fault), &fault);
     if (fed_optimizer_parse(first.optimizer, first.learning_rate, &optimizer, &why) != FED_OK) {
@@ -250,7 +268,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     memcpy(config->initial, initial, sizeof initial);
     FED_TRY(check_each(s, config, err));
     fedserver_phase first = fedserver_phase_at(task, 0);
-    FED_TRY(take_phase(s, task->wire.model, &first, &optimizer, err));
+    FED_TRY(take_phase(s, &task->wire, &first, &optimizer, err));
     fedserver_phase_begin(&first, task);
     if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
