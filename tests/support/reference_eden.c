@@ -412,8 +412,10 @@ static void decode_few(const shape *s, const uint8_t *src, size_t len, float *y)
         v[index[i]] = get_code(signs, i, 1) ? -1.0f : 1.0f;
     }
     for (size_t k = 0; k < s->buckets; k++) {
-        const float each = marks[k] != 0 ? to_float((base + marks[k]) << 20) : 0.0f;
-        rotate_back(s, k, v + (k << s->shift), s->one_scale ? to_float(get_u32(src + 8)) : each, y);
+        const float scale = s->one_scale    ? to_float(get_u32(src + 8))
+                            : marks[k] != 0 ? to_float((base + marks[k]) << 20)
+                                            : 0.0f;
+        rotate_back(s, k, v + (k << s->shift), scale, y);
     }
     free(index);
     free(v);
