@@ -340,10 +340,12 @@ static plant plants[] = {
     {NULL, KILL_FAILOVER, KILL_DIES, 1}, /* a standby that is not synchronous */
 };
 
-/* Was something counted wrongly? A task that only ends too late (D6 in docs/durability.md) does not
- * count. */
-static bool counts_wrongly(const tally *t) {
-    return (t->broken[0] == 'D' || t->broken[0] == 'H') && strncmp(t->broken, "D6", 2) != 0;
+/* Did the judge find a broken rule, or did a device end for good? A device does so if an
+ * acknowledged update is refused when it comes again. The device may see that before the judge
+ * looks. A task that only ends too late (D6 in docs/durability.md) is no proof. */
+static bool found_out(const tally *t) {
+    return ((t->broken[0] == 'D' || t->broken[0] == 'H') && strncmp(t->broken, "D6", 2) != 0) ||
+           strncmp(t->broken, "device", strlen("device")) == 0;
 }
 
 static void it_is_found_out(void **state) {
@@ -358,7 +360,7 @@ static void it_is_found_out(void **state) {
     snprintf(c.name, sizeof c.name, "planted: %s", p->name != NULL ? p->name : "asynchronous");
     const tally t = run_cell(&o, &store, &c, PLANTED);
     kill_store_close(&store);
-    assert_true(counts_wrongly(&t));
+    assert_true(found_out(&t));
 }
 
 static int whole(void) {
