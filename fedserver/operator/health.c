@@ -36,8 +36,8 @@ fed_status fedserver_health(const char *directory, fed_error *err) {
                         directory, FEDSERVER_BUSY_MOST_MS / 1000);
     case FEDSERVER_LIFE_ABSENT:
         return fed_fail(err, FED_EIO,
-                        "nobody serves %s; `fedserver run` does, on a directory that `fedserver "
-                        "init` made",
+                        "nobody serves %s, or a process of another release than this program does; "
+                        "`fedserver run` serves a directory that `fedserver init` made",
                         directory);
     default:
         return fed_fail(err, FED_EIO,
