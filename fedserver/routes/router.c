@@ -224,7 +224,8 @@ static fed_status admit_visitor(fedserver *server, const route *to, const fedser
 /* Devices at their own port make no rows of the audit log. */
 static void act_for_visitor(fedserver *server, const route *to, const fedserver_call *call) {
     char by[FEDSERVER_VISITOR];
-    if (to->listener == FEDSERVER_FRONT || call->device->role == FEDSERVER_ROLE_OPERATOR) {
+    const bool operates = call->device != NULL && call->device->role == FEDSERVER_ROLE_OPERATOR;
+    if (to->listener == FEDSERVER_FRONT || operates) {
         fedserver_visitor_name(call->request, to->roles == ANYBODY, by);
         fedserver_act_for(server, by);
     }
