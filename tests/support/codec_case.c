@@ -5,6 +5,8 @@
 
 #include "fed_test.h"
 
+#include "fed/rng.h"
+
 static fed_status decode(uint8_t id, const void *src, size_t len, float *y, size_t n) {
     uint8_t *exact = malloc(len + (len == 0));
     assert_non_null(exact);
@@ -53,4 +55,27 @@ void assert_codec_refuses(uint8_t id, const void *src, size_t len, size_t n) {
 void assert_codec_accepts(uint8_t id, const void *src, size_t len, size_t n) {
     float y[CODEC_CASE_VALUES];
     assert_fed_ok(decode(id, src, len, y, n));
+}
+
+double codec_case_error(const char *spec) {
+    enum { MANY = 1 << 16 };
+    static float x[MANY], y[MANY];
+    static uint8_t message[MANY];
+    fedcodec codec;
+    fed_rng rng;
+    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+    fed_rng_init(&rng, 1, 0, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        float u = fed_rng_float(&rng) - 0.5f;
+        x[i] = y[i] = u * u * u;
+    }
+    size_t len = codec_case_encode(spec, y, MANY, message, sizeof message);
+    assert_fed_ok(fedcodec_decode(codec.vtable, message, len, y, MANY));
+    double error = 0.0, whole = 0.0;
+    for (size_t i = 0; i < MANY; i++) {
+        const double apart = (double)(x[i] - y[i]);
+        error += apart * apart;
+        whole += (double)x[i] * (double)x[i];
+    }
+    return error / whole;
 }

@@ -20,6 +20,10 @@ typedef struct codec_case {
 /** Encode x[n], n <= CODEC_CASE_VALUES, and decode the message. */
 codec_case codec_case_of(const char *spec, const float *x, size_t n);
 
+/** Encode 65,536 values, most of them small, in at most a byte each. Returns the squared 2-norm of
+ * the message's error, divided by that of the values. */
+double codec_case_error(const char *spec);
+
 /** Check that the message for x[n] has these bytes, and that decoding it gives y[n]. */
 void assert_codec_message(const char *spec, const float *x, const float *y, size_t n,
                           const void *bytes, size_t len);

@@ -15,26 +15,6 @@ static double square(float v) {
     return (double)v * (double)v;
 }
 
-/* The squared 2-norm of one message's error, divided by that of the values. */
-static double error_of(const char *spec) {
-    static float x[MANY], y[MANY];
-    static uint8_t message[MANY];
-    fed_rng rng;
-    fed_rng_init(&rng, 1, 0, 0);
-    for (size_t i = 0; i < MANY; i++) {
-        float u = fed_rng_float(&rng) - 0.5f;
-        x[i] = y[i] = u * u * u;
-    }
-    size_t len = codec_case_encode(spec, y, MANY, message, sizeof message);
-    assert_fed_ok(fedcodec_decode(fedcodec_by_id(EDEN), message, len, y, MANY));
-    double error = 0.0, whole = 0.0;
-    for (size_t i = 0; i < MANY; i++) {
-        error += square(x[i] - y[i]);
-        whole += square(x[i]);
-    }
-    return error / whole;
-}
-
 enum { DIMENSION = 1024, DRAWS = 1500 };
 
 /* Return an unbiased estimate of the squared distance from the values to the mean of what arrives,
@@ -108,8 +88,8 @@ FED_TEST(one_rotation_is_not_enough_for_two_large_values) {
 
 /* The error is d k / (the sum of the k largest magnitudes)^2 - 1 for d normal values. */
 FED_TEST(the_error_of_few_values_is_that_of_the_largest_normal_ones) {
-    assert_true(fabs(error_of("eden:p=0.008") / 12.47 - 1.0) < 0.03);
-    assert_true(fabs(error_of("eden:p=0.05") / 2.69 - 1.0) < 0.03);
+    assert_true(fabs(codec_case_error("eden:p=0.008") / 12.47 - 1.0) < 0.03);
+    assert_true(fabs(codec_case_error("eden:p=0.05") / 2.69 - 1.0) < 0.03);
 }
 
 /* Also with a padded bucket, and with one that is not sent. */
