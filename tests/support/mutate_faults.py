@@ -90,6 +90,8 @@ class Source:
             return self.controlled(k, status)
         if word in ("else", "do") or self.tokens[k].kind == "name" and self.word(k + 1) in LOOPS:  # a macro before a loop
             return self.statement(k + 1, status)
+        if self.word(k + 1) == "(" and self.word(self.partner[k + 1] + 1) == "{":  # a macro that is a loop
+            return self.statement(self.partner[k + 1] + 1, status)
         if word in ("case", "default") or self.tokens[k].kind == "name" and self.word(k + 1) == ":":
             while self.word(k) != ":":
                 k += 1

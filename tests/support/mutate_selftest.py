@@ -40,6 +40,9 @@ int limit(int n, pair *p) {
     }
     note(p);
     p->high = n;
+    each(n, p) {
+        note(p);
+    }
     *p = (pair){.low = n, .high = table[0]};
     return 0;
 }
@@ -77,24 +80,25 @@ FAULTS = """\
 21:call: note(p) -> (nothing)
 21:swap: note(p); p->high = n -> p->high = n; note(p)
 22:member: p->high = n -> (nothing)
-23:constant: 0 -> 1
-23:member: *p = (pair){.low = n, .high = table[0]} -> (nothing)
-23:member: .low = n, -> (nothing)
-23:member: .high = table[0] -> (nothing)
-24:constant: 0 -> 1
-28:call: FED_TRY(put(p, n)) -> (nothing)
-28:swap: FED_TRY(put(p, n)); p->low = n -> p->low = n; FED_TRY(put(p, n))
-29:member: p->low = n -> (nothing)
-30:operator: < -> <=
-30:constant: 0 -> 1
-31:call: note(p) -> (nothing)
-32:status: put(p, n) -> ((void)(put(p, n)), FED_OK)
-37:operator: != -> ==
-38:call: put(*p, 3) -> (nothing)
-38:constant: 3 -> 4
-39:operator: == -> !=
-39:condition: *p == NULL -> !(*p == NULL)
-39:condition: *p == NULL -> (*p == NULL) || 1
+24:call: note(p) -> (nothing)
+26:constant: 0 -> 1
+26:member: *p = (pair){.low = n, .high = table[0]} -> (nothing)
+26:member: .low = n, -> (nothing)
+26:member: .high = table[0] -> (nothing)
+27:constant: 0 -> 1
+31:call: FED_TRY(put(p, n)) -> (nothing)
+31:swap: FED_TRY(put(p, n)); p->low = n -> p->low = n; FED_TRY(put(p, n))
+32:member: p->low = n -> (nothing)
+33:operator: < -> <=
+33:constant: 0 -> 1
+34:call: note(p) -> (nothing)
+35:status: put(p, n) -> ((void)(put(p, n)), FED_OK)
+40:operator: != -> ==
+41:call: put(*p, 3) -> (nothing)
+41:constant: 3 -> 4
+42:operator: == -> !=
+42:condition: *p == NULL -> !(*p == NULL)
+42:condition: *p == NULL -> (*p == NULL) || 1
 """
 
 
@@ -116,6 +120,13 @@ class Faults(unittest.TestCase):
         self.assertEqual(draw[0], draw[1])
         self.assertNotEqual(draw[0], draw[2])
         self.assertEqual(collections.Counter(draw[0]), collections.Counter(self.faults))
+
+    def test_every_product_source_can_be_parsed(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        paths = mutate.sources(root, mutate.PRODUCT)
+        self.assertGreater(len(paths), 300)
+        for path in paths:
+            mutate_faults.Source(path, (root / path).read_text(encoding="utf-8"))
 
 
 PRESETS = '{"version": 3, "configurePresets": [{"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release"}]}'
