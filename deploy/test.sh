@@ -53,8 +53,10 @@ build() { # PRESET, are warnings errors (ON or OFF), and targets; none: all
 
 prefix=(env) # the words before ctest in its command
 # Run more tests at once than there are cores: many tests mostly wait, for a lease to run out or for a peer that is silent.
+each=2
+[ $length != short ] || each=3 # short tests need little memory
 run() { # BUILD [ctest options]
-    "${prefix[@]}" ctest --test-dir "build/$1" -j $((jobs * 2)) --output-on-failure "${@:2}"
+    "${prefix[@]}" ctest --test-dir "build/$1" -j $((jobs * each)) --output-on-failure "${@:2}"
 }
 
 needs() {

@@ -11,7 +11,7 @@ set(FED_CONCURRENT_NAMES "^(e2e|browser|bindings|install|python|kill_matrix|depl
 
 # Label all: the short form of deploy/test.sh leaves these tests out. Comments: what the short form has instead.
 set(FED_ALL_TESTS
-    "^lint[.](tidy|headers)$"                                # the compilers' own warnings
+    "^lint[.](tidy|headers|(once|mutate)_selftest)$"         # the compilers' own warnings
     "^e2e[.]test_(sweep|edge_deaths|worker_faults|kill_matrix)$" # e2e.test_chaos, test_edges, contract.test_each_worker_group
     "[.]postgres$|^e2e[.]test_takeover$"                     # SQLite; contract.test_stores and test_store_undone on each store
     "^(cuda|gpu|parity|rtl|browser|bench|board)[.]"          # other devices and languages: the same code on the processor
