@@ -1,6 +1,6 @@
 """Compare Flower and fed with the same PyTorch model, clients and rounds: bytes, CPU, memory, wall-clock time.
 
-    python_flower.py [clients=5] [rounds=10] [steps=10] [batch=16] [rate=0.1] [kinds=flower,float32,3lc,3lc-sparser]
+    python_flower.py [clients=5] [rounds=10] [steps=10] [batch=16] [rate=0.1] [kinds=flower,float32,eden,3lc]
 
 Each client is a process, which holds one NumPyClient: under Flower by start_client, under fed by fed.flower. Both speak TLS. The
 server and the clients are in two network namespaces, and a veth pair between them counts bytes. CPU is user and system time from
@@ -28,11 +28,11 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-OPTIONS = {"clients": 5, "rounds": 10, "steps": 10, "batch": 16, "rate": 0.1, "kinds": "flower,float32,3lc,3lc-sparser"}
+OPTIONS = {"clients": 5, "rounds": 10, "steps": 10, "batch": 16, "rate": 0.1, "kinds": "flower,float32,eden,3lc"}
 PORT, ADDRESS = 9092, "10.79.0.1"
 SPACES = ("fedbench-s", "fedbench-c")
 # Codecs of updates and of downloads.
-KINDS = {"flower": None, "float32": ("float32", "float32"), "3lc": ("3lc:s=1", "3lc:s=1"), "3lc-sparser": ("3lc:s=1.75", "3lc:s=1")}
+KINDS = {"flower": None, "float32": ("float32", "float32"), "eden": ("eden:p=0.008", "eden"), "3lc": ("3lc:s=1", "3lc:s=1")}
 
 
 class Trainer:
