@@ -101,8 +101,8 @@ class Browser:
         """Return the errors in the browser's console since the last call: refused scripts and styles, exceptions."""
         return [e["message"] for e in self._here("POST", "/se/log", {"type": "browser"}) if e["level"] == "SEVERE"]
 
-    def screenshot(self, path):
-        """Save a picture of the whole page."""
-        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, path, whole=True):
+        """Save a picture of the whole page, or of its upper part."""
+        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
         with open(path, "wb") as file:
             file.write(base64.b64decode(shot["data"]))
