@@ -121,7 +121,7 @@ typedef struct fedserver_round_row {
     int64_t closing_ms; /* when the round began to close; 0: it does not close */
     uint32_t updates;
     uint64_t samples;
-    double loss; /* weighted mean of the updates' losses */
+    double loss; /* weighted mean of the losses of the updates that have one; NaN: none has */
     uint64_t update_bytes, delta_bytes;
     /* number of values of custom metrics that were dropped for lack of room */
     uint64_t own_dropped;
@@ -129,8 +129,8 @@ typedef struct fedserver_round_row {
     fedserver_standout heaviest;
     /* the device with the largest reach (rounds/weights.h); amount: its largest norm */
     fedserver_standout furthest;
-    /* Evaluators have measured the round's model, so accuracy and test_loss are set. round_put
-     * ignores all three members. */
+    /* Evaluators have measured the round's model, so accuracy and test_loss are set. test_loss is
+     * NaN if no evaluator told a loss. round_put ignores all three members. */
     bool measured;
     double accuracy, test_loss;
 } fedserver_round_row;

@@ -193,10 +193,13 @@ typedef struct fedserver_round_entry {
     int64_t opened_ms, committed_ms;
     uint32_t updates;
     uint64_t samples;
-    double loss; /* loss in the training on the devices: mean over the samples */
+    /* loss in the training on the devices: mean over the samples of those that told one; NaN: none
+     * did */
+    double loss;
     uint64_t update_bytes, delta_bytes;
-    bool measured;              /* by evaluators; if not, accuracy and test_loss are 0 */
-    double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
+    bool measured; /* by evaluators; if not, accuracy and test_loss are 0 */
+    /* accuracy is 0 for a model trained with mse; test_loss is NaN if no evaluator told a loss */
+    double accuracy, test_loss;
 } fedserver_round_entry;
 
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
