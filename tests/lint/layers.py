@@ -64,7 +64,7 @@ THIRD_PARTY = {
     "curl/": ["fedclient/transports/curl/"],
     "jni.h": ["fedclient/bindings/java/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
-    "gnutls/": ["fedserver/http/http_tls.c", "fedserver/cluster/cluster_tls.c", "fedserver/identity/certificates.c"],
+    "gnutls/": ["fedserver/http/http_tls.c", "fedserver/http/http_health.c", "fedserver/cluster/cluster_tls.c", "fedserver/identity/certificates.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
     "libpq-fe.h": ["fedserver/stores/postgres/"],
     "jansson.h": ["fedserver/"],
