@@ -504,6 +504,11 @@ typedef struct fedserver_store {
     fed_status (*audit_each)(void *db, int64_t since_ms, fedserver_audit_visit visit, void *user,
                              fed_error *err) FED_CHECKED;
 
+    /** Visit the audit log's lines about tasks whose number is larger than *read, oldest first.
+     * *read becomes the number of the last line that was visited. */
+    fed_status (*audit_tasks)(void *db, int64_t *read, fedserver_audit_visit visit, void *user,
+                              fed_error *err) FED_CHECKED;
+
     /** Store an evaluator's metric of a version in place of its earlier one. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric,
                              fed_error *err) FED_CHECKED;

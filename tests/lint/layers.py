@@ -38,7 +38,7 @@ ROOMS = {
 INNER_ROOMS = {
     "common/": ["include/", "base/", "system/", "security/", "messages/", "arch/", "gpu/"],
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
-                   "batch_log", "memory_note", "worker_groups", "reopening", "held", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
+                   "batch_log", "memory_note", "worker_groups", "pauses", "reopening", "held", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
                    "commands/"],
     "fedclient/datacenter/": ["include/", "trace", "syncs", "sync", "cost", "buffers", "nic/", "links/", "links", "plan",
                               "gpu_values", "gpu_coder", "coder", "pending", "collective", "engine", "inputs", "sum_relay", "collectives/", "collectives", "feddc",

@@ -98,8 +98,7 @@ typedef struct fedserver_task_entry {
     uint32_t rounds, version;                   /* rounds to run; rounds that are committed */
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; a cancel sets finished_ms, too */
     uint32_t priority; /* which task comes first where a device could serve several */
-    /* why the task is queued or paused, what to do; "": neither, or unknown. A serving process
-     * leaves out why it is paused. */
+    /* why the task is queued or paused, what to do; "": neither, or unknown */
     char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined; /* devices that declined the task in the last 24 hours */
     /* when the first of these devices declined the task, 0: none did; and when the coordinator asks
