@@ -74,6 +74,7 @@ void fedserver_close(fedserver *server) {
         close(server->rounds.bell);
     }
     fedserver_worker_groups_free(&server->groups);
+    fedserver_pauses_free(&server->pauses);
     if (server->reopening != NULL) {
         fed_error unused = {0};
         (void)!fedserver_reopening_end(server->reopening, &server->db, &unused);

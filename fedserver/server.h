@@ -13,6 +13,7 @@
 #include "fedserver/front/liveness.h"
 #include "fedserver/held.h"
 #include "fedserver/identity/enrolment.h"
+#include "fedserver/pauses.h"
 #include "fedserver/reopening.h"
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/stores/store.h"
@@ -80,6 +81,7 @@ struct fedserver {
     uint64_t refusal;        /* digest of that line's reason and visitor */
     fedserver_rounds rounds;
     fedserver_worker_groups groups;
+    fedserver_pauses pauses;
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;

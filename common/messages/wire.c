@@ -362,7 +362,7 @@ fed_status fed_update_read(fed_reader *r, fed_update *m) {
     t.lease = fed_read_u64(r);
     t.samples = fed_read_u32(r);
     t.loss = fed_read_f32(r);
-    DELIVER(r, m, t, t.samples > 0 && isfinite(t.loss));
+    DELIVER(r, m, t, t.samples > 0 && !isinf(t.loss));
 }
 
 void fed_piece_write(fed_writer *w, const fed_piece *m) {
@@ -416,5 +416,5 @@ fed_status fed_metric_read(fed_reader *r, fed_metric *m) {
     t.samples = fed_read_u32(r);
     t.correct = fed_read_u32(r);
     t.loss = fed_read_f32(r);
-    DELIVER(r, m, t, t.samples > 0 && t.correct <= t.samples && isfinite(t.loss));
+    DELIVER(r, m, t, t.samples > 0 && t.correct <= t.samples && !isinf(t.loss));
 }

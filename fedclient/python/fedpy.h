@@ -103,7 +103,8 @@ int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, ui
                        size_t *offset, size_t *size);
 int fedpy_round_wanted(fedpy_round *round, char *error);
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error);
-void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct);
+/** loss NULL: the callback has none. */
+void fedpy_round_result(fedpy_round *round, uint32_t samples, const float *loss, uint32_t correct);
 
 FED_API_END
 

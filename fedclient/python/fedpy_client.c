@@ -174,8 +174,8 @@ int fedpy_round_metric(const fedpy_round *round, const char *name, double value,
     return fedpy_give(fedclient_round_metric(round->round, name, value, &err), &err, error);
 }
 
-void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct) {
+void fedpy_round_result(fedpy_round *round, uint32_t samples, const float *loss, uint32_t correct) {
     round->round->samples = samples;
-    round->round->loss = loss;
+    round->round->loss = loss != NULL ? *loss : FEDCLIENT_NO_LOSS;
     round->round->correct = correct;
 }

@@ -199,6 +199,9 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
     return store_as(platform, kind, fedclient_record_key(kind, slot, key), record, err);
 }
 
+/* The residual's byte after the loss. Older releases do not know it, so they read a loss of 0. */
+static const uint8_t no_loss = 1;
+
 /* The fields of a record's head follow the guard. The unused bytes of the head are 0. */
 
 static fed_writer fields_out(fedclient_record *record) {
@@ -279,6 +282,7 @@ fed_status fedclient_residual_load(const fedclient_platform *platform, unsigned 
     head->samples = fed_read_u32(&r);
     head->loss = fed_read_f32(&r);
     bool sound = head->seq != 0 && isfinite(head->loss) && payload % sizeof(float) == 0;
+    head->loss = fed_read_u8(&r) == no_loss ? NAN : head->loss;
     return load_end(sound, FEDCLIENT_RESIDUAL, slot, record, err);
 }
 
@@ -347,7 +351,11 @@ fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned
     fed_write_u64(&w, head->lease);
     fed_write_u32(&w, head->round);
     fed_write_u32(&w, head->samples);
-    fed_write_f32(&w, head->loss);
+    const bool has_loss = !isnan(head->loss);
+    fed_write_f32(&w, has_loss ? head->loss : 0);
+    if (!has_loss) {
+        fed_write_u8(&w, no_loss);
+    }
     return fedclient_record_store(platform, FEDCLIENT_RESIDUAL, slot, record, err);
 }
 

@@ -83,7 +83,7 @@ typedef struct fedclient_residual_head {
     uint64_t seq; /* grows with each training; 0: no residual */
     uint64_t task, lease;
     uint32_t round, samples;
-    float loss;
+    float loss; /* NaN: none */
 } fedclient_residual_head;
 
 typedef enum fedclient_fate {

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "fedclient/steps/steps.h"
@@ -37,6 +38,7 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     round->version = job->assignment.version;
     round->slot = client->slot->number;
     round->job = job;
+    round->loss = FEDCLIENT_NO_LOSS;
     client->own.count = 0;
     client->own_seq = 0;
     const char *what = job->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
@@ -56,11 +58,12 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     }
     if (round->samples == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "%s on version %" PRIu32
-                        " left 0 samples: the callback must set samples and loss",
+                        "%s on version %" PRIu32 " left 0 samples: the callback must set samples",
                         what, round->version);
     }
-    if (fed_first_nonfinite(&round->loss, 1) == 0) {
+    if (round->loss == FEDCLIENT_NO_LOSS) {
+        round->loss = NAN;
+    } else if (!isfinite(round->loss)) {
         /* without the version: the coordinator counts equal reasons of several devices */
         return fed_fail(err, FED_ENONFINITE,
                         "%s left a loss of %g: is the learning rate too high, or are the data "
@@ -71,6 +74,10 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
         client->own.count = 0;
     }
     return FED_OK;
+}
+
+float fedclient_loss_sent(const fedclient_job *job, float loss) {
+    return isnan(loss) && (job->assignment.capabilities & FED_CAN_NO_LOSS) == 0 ? 0 : loss;
 }
 
 fed_status fedclient_round_metric(const fedclient_round *round, const char *name, double value,

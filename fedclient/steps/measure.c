@@ -36,7 +36,7 @@ fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *
                                   .version = job->assignment.version,
                                   .samples = round.samples,
                                   .correct = round.correct,
-                                  .loss = round.loss};
+                                  .loss = fedclient_loss_sent(job, round.loss)};
     client->metric_due = true;
     client->metric_of_regression = job->arch.loss == FED_LOSS_SQUARED;
     return FED_OK;

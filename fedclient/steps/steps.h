@@ -52,6 +52,9 @@ void fedclient_cache_download_failed(fedclient *client, fedclient_partial_downlo
 /** Bring job->model to the assignment's version, and store it. */
 fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
+/** The loss as it travels to the coordinator, which may be too old for NaN (none). */
+float fedclient_loss_sent(const fedclient_job *job, float loss);
+
 /** *copy = a copy of job->model that the callback may change; the copy becomes round->values. */
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) FED_CHECKED;

@@ -55,7 +55,7 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
                                .round = trained->round,
                                .lease = trained->lease,
                                .samples = trained->samples,
-                               .loss = trained->loss};
+                               .loss = fedclient_loss_sent(job, trained->loss)};
     const uint8_t head[FEDCLIENT_RECORD_HEAD] = {0};
     fed_writer out;
     fed_writer_growing(&out);

@@ -6,6 +6,7 @@
 #include "fed/crypto.h"
 #include "fed/utf8.h"
 #include "fedserver/commands/upstream.h"
+#include "fedserver/http.h"
 
 static int init(const arguments *args) {
     char machine[256] = "";
@@ -121,7 +122,8 @@ static int check(const arguments *args) {
 
 static int health(const arguments *args) {
     fed_error err = {0}, why = {0};
-    const bool answers = fedserver_health(args->dir, &why) == FED_OK;
+    const bool answers = fedserver_health(args->dir, &why) == FED_OK &&
+                         fedserver_http_health(args->dir, &why) == FED_OK;
     if (!args->json && answers) {
         printf("%s is served, and answers\n", args->dir);
     } else if (args->json &&
@@ -197,7 +199,8 @@ const command command_health = {
     .brief = "check that a coordinator is served",
     .help =
         "usage: fedserver health --dir DIR [--json]\n"
-        "Ask the process that serves DIR for its status, over a socket in DIR. Exits with 0 if it\n"
-        "answers within ten seconds, else with 1 and the reason: for the health checks of "
+        "Ask the process that serves DIR whether it is well, over a socket in DIR, then the\n"
+        "listeners for devices and for the front, at the addresses where they serve. Exits with 0\n"
+        "if all answer within 15 seconds, else with 1 and the reason: for the health checks of\n"
         "containers.\n"
         "  --json   for programs: directory, answers and reason\n"};

@@ -4,6 +4,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/commands/upstream.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -185,7 +186,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     FED_TRY(u->status);
     round->is_change = true;
     round->samples = u->change.samples;
-    round->loss = u->change.loss;
+    round->loss = isnan(u->change.loss) ? FEDCLIENT_NO_LOSS : u->change.loss;
     return FED_OK;
 }
 

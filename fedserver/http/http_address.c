@@ -21,7 +21,9 @@ http_address http_address_v4(const uint8_t bytes[4]) {
     return address;
 }
 
-http_address http_address_of(int fd) {
+typedef int (*get_name)(int fd, struct sockaddr *name, socklen_t *len);
+
+static http_address address_by(get_name get, int fd) {
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
@@ -29,7 +31,7 @@ http_address http_address_of(int fd) {
     } peer = {.any = {0}};
     socklen_t len = sizeof peer;
     http_address address = {.known = false};
-    if (getpeername(fd, &peer.any, &len) != 0) {
+    if (get(fd, &peer.any, &len) != 0) {
         return address;
     }
     if (peer.any.sa_family == AF_INET) {
@@ -40,6 +42,14 @@ http_address http_address_of(int fd) {
         memcpy(address.bytes, peer.v6.sin6_addr.s6_addr, sizeof address.bytes);
     }
     return address;
+}
+
+http_address http_address_of(int fd) {
+    return address_by(getpeername, fd);
+}
+
+http_address http_address_of_socket(int fd) {
+    return address_by(getsockname, fd);
 }
 
 bool http_address_read(const char *text, http_address *address) {

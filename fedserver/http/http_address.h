@@ -17,6 +17,9 @@ typedef struct http_address {
 /** Get the address of a connected socket's peer. `known` is false if it can't be found out. */
 http_address http_address_of(int fd);
 
+/** Get a socket's own address. */
+http_address http_address_of_socket(int fd);
+
 /** Read "192.0.2.1" or "2001:db8::1". False: the text is neither, and *address keeps its value. */
 bool http_address_read(const char *text, http_address *address);
 

@@ -26,6 +26,7 @@
 
 #include "fed/clock.h"
 #include "fedserver/http/http_exchange.h"
+#include "fedserver/http/http_health.h"
 #include "fedserver/http/http_socket.h"
 
 enum {
@@ -253,6 +254,30 @@ static fed_status serve(http *h, const fedserver_http_options *options, fed_erro
     return status;
 }
 
+/* Without a note, `fedserver health` does not ask the listener; the coordinator serves all the
+ * same. */
+static void note_listeners(const http *h, const fedserver_http_options *options,
+                           const uint16_t ports[2]) {
+    for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
+        fed_error why = {0};
+        if (h->listeners[kind].daemon != NULL &&
+            http_health_note(fedserver_directory(h->server), (fedserver_listener)kind, options,
+                             ports[kind], &why) != FED_OK) {
+            fed_logf(h->log, FED_LOG_WARN,
+                     "where this process serves can't be noted for fedserver health: %s", why.text);
+        }
+    }
+}
+
+/* A listener that ends with a failure should serve, so `fedserver health` still asks it. */
+static void forget_listeners(const http *h, fed_status status) {
+    for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
+        if (status == FED_OK && h->listeners[kind].daemon != NULL) {
+            http_health_forget(fedserver_directory(h->server), (fedserver_listener)kind);
+        }
+    }
+}
+
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) {
     http h = {.server = server,
@@ -283,11 +308,13 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
     if (status == FED_OK) {
         http_cluster_use_keys(&h);
         fedserver_ports(server, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
+        note_listeners(&h, options, ports);
         if (options->ready != NULL) {
             options->ready(options->user, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
         }
         status = serve(&h, options, err);
     }
+    forget_listeners(&h, status);
     close_doors(&h);
     return status;
 }

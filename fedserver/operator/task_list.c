@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fedserver/audit_log.h"
 #include "fedserver/operator/needs.h"
@@ -53,65 +52,9 @@ static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error 
     return FED_OK;
 }
 
-/* What the audit log's newest row says about a task's pause. */
-typedef struct pause {
-    uint64_t task;
-    char *dst;
-    size_t cap;
-} pause;
-
-static void say_unreadable(const pause *p, const char *detail) {
-    static const char key[] = "reason=\"";
-    const char *reason = strstr(detail, key);
-    const char *end = strrchr(detail, '"');
-    if (reason != NULL && end > reason + sizeof key - 2) {
-        reason += sizeof key - 1;
-        const int len = end - reason < 250 ? (int)(end - reason) : 250;
-        snprintf(p->dst, p->cap, "it can't be read: %.*s; mend that, then call `fedserver resume`",
-                 len, reason);
-    }
-}
-
-/* The detail is task=5 name="leaves" uid=1000; rows of older releases lack the user. */
-static void say_by_whom(const pause *p, const fedserver_audit_entry *entry) {
-    const char *who = strrchr(entry->detail, '"');
-    const time_t at = (time_t)(entry->at_ms / 1000);
-    struct tm utc = {0};
-    char stamp[32] = "?";
-    if (gmtime_r(&at, &utc) != NULL) {
-        strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M", &utc);
-    }
-    const bool known = who != NULL && who[1] == ' ';
-    snprintf(p->dst, p->cap, "it was paused%s%s at %s UTC; `fedserver resume` goes on with it",
-             known ? " by " : "", known ? who + 2 : "", stamp);
-}
-
-static fed_status note_pause(void *user, const fedserver_audit_entry *entry, fed_error *err) {
-    const pause *p = user;
-    static const char key[] = "task=";
-    char *end = NULL;
-    (void)err;
-    if (strncmp(entry->detail, key, sizeof key - 1) != 0 ||
-        strtoull(entry->detail + sizeof key - 1, &end, 10) != p->task || *end != ' ') {
-        return FED_OK;
-    }
-    if (strcmp(entry->event, "task_unreadable") == 0) {
-        say_unreadable(p, entry->detail);
-    } else if (strcmp(entry->event, "task_paused") == 0) {
-        say_by_whom(p, entry);
-    }
-    return FED_OK;
-}
-
-/* A serving process leaves it out: the audit log may be long, and all requests would wait. */
-static fed_status say_why_paused(const explaining *e, fedserver_task_entry *entry, fed_error *err) {
-    const fedserver *s = e->server;
-    pause p = {.task = entry->id, .dst = entry->waits, .cap = sizeof entry->waits};
-    return s->serving ? FED_OK : s->store->audit_each(s->db, entry->queued_ms, note_pause, &p, err);
-}
-
 static fed_status explain(void *user, const fedserver_task_entry *entry, fed_error *err) {
     explaining *e = user;
+    fedserver *s = e->server;
     fedserver_task_entry told = *entry;
     const bool over =
         entry->state == FEDSERVER_TASK_FINISHED || entry->state == FEDSERVER_TASK_CANCELLED;
@@ -121,7 +64,7 @@ static fed_status explain(void *user, const fedserver_task_entry *entry, fed_err
     if (entry->state == FEDSERVER_TASK_QUEUED) {
         FED_TRY(say_why(e, &told, err));
     } else if (entry->state == FEDSERVER_TASK_PAUSED) {
-        FED_TRY(say_why_paused(e, &told, err));
+        FED_TRY(fedserver_pauses_find(&s->pauses, s->store, s->db, told.id, told.waits, err));
     }
     return e->visit(e->user, &told, err);
 }

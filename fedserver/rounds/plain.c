@@ -17,7 +17,7 @@ static fed_status most_bytes(const fedserver_task *task, const fed_layout *layou
 }
 
 static fed_status check_loss(const fed_update *head, fed_error *err) {
-    if (!(fabsf(head->loss) <= FEDSERVER_LOSS_LIMIT)) {
+    if (!isnan(head->loss) && fabsf(head->loss) > FEDSERVER_LOSS_LIMIT) {
         return fed_fail(
             err, FED_ERANGE,
             "the update's loss is %g; up to %g is plausible: has its training diverged?",

@@ -3,6 +3,7 @@
 #include "fedserver/rounds/training.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,6 +378,17 @@ static fedserver_round_row summary(const fedserver_training *t, const fedserver_
     return row;
 }
 
+static void say_commit(fedserver_rounds *rounds, const fedserver_training *t,
+                       const fedserver_round_row *row) {
+    char loss[40] = "no loss";
+    if (!isnan(row->loss)) {
+        snprintf(loss, sizeof loss, "loss %.4f", row->loss);
+    }
+    fedserver_training_say(rounds, t, row->number, FED_LOG_INFO,
+                           "committed with %u updates, %s, delta of %zu bytes", row->updates, loss,
+                           (size_t)row->delta_bytes);
+}
+
 /* Store the new version, the round's summary and the next round in one transaction (S5 in
  * docs/durability.md). */
 static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
@@ -397,9 +409,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
     rounds->counters.rounds_committed++;
     fedserver_counters_round(&rounds->counters, now_ms - row.opened_ms);
-    fedserver_training_say(rounds, t, row.number, FED_LOG_INFO,
-                           "committed with %u updates, loss %.4f, delta of %zu bytes", row.updates,
-                           row.loss, (size_t)row.delta_bytes);
+    say_commit(rounds, t, &row);
     FED_TRY(say_who_is_bounded(rounds, t, row.number, &weights, err));
     return move_on(rounds, t, now_ms, err);
 }

@@ -169,8 +169,8 @@ static void take_as_claimed(fedserver_contribution *contributions, size_t count)
     }
 }
 
-/* The mean loss. Each loss is limited, so that one device's absurd loss does not become the
- * round's loss.
+/* The mean loss of the updates that have one; NaN: none has. Each loss is limited, so that one
+ * device's absurd loss does not become the round's loss.
  *
  * Losses are added as integers, like the values, so that no order changes a bit of the mean (D3 in
  * docs/durability.md). The unit is 2^-33 of the power of two above the largest loss. A weight is
@@ -182,13 +182,22 @@ static double mean_loss(const fedserver_contribution *contributions, size_t coun
     int64_t sum = 0;
     int64_t all = 0;
     int above = 0;
+    size_t with = 0;
     for (size_t k = 0; k < count; k++) {
-        room[k] = fabs((double)contributions[k].loss);
+        if (!isnan(contributions[k].loss)) {
+            room[with++] = fabs((double)contributions[k].loss);
+        }
     }
-    qsort(room, count, sizeof *room, descending);
-    const double most = count >= FEWEST ? TIMES * room[count / 2] : INFINITY;
+    if (with == 0) {
+        return NAN;
+    }
+    qsort(room, with, sizeof *room, descending);
+    const double most = with >= FEWEST ? TIMES * room[with / 2] : INFINITY;
     (void)frexp(fmin(room[0], most), &above);
     for (size_t k = 0; k < count; k++) {
+        if (isnan(contributions[k].loss)) {
+            continue;
+        }
         const int64_t weight = as_claimed ? contributions[k].samples : contributions[k].share;
         const double loss = fmax(-most, fmin((double)contributions[k].loss, most));
         sum += weight * (int64_t)rint(ldexp(loss, FRACTION - above));

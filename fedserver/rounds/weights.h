@@ -31,7 +31,7 @@ typedef struct fedserver_contribution {
     double norm, counted;
     uint32_t samples;
     uint32_t round;
-    float loss;
+    float loss; /* NaN: none */
     size_t bytes;
     /* The fields from here on are set by fedserver_weights_settle. */
     uint32_t share; /* the update's final weight; all shares add up to fedserver_weights.weight */
@@ -41,7 +41,8 @@ typedef struct fedserver_contribution {
 typedef struct fedserver_weights {
     bool as_claimed; /* share and count of each update equal its weight */
     uint64_t weight; /* sum of all shares, below FEDCODEC_FOLD_WEIGHT */
-    /* weighted mean; of three or more updates, losses are cut to 100 times their median size */
+    /* Weighted mean of the updates that have a loss; NaN: none has. Three or more losses are cut to
+     * 100 times their median size. */
     double loss;
     int64_t heaviest, furthest; /* the devices with the largest claim and the largest reach */
     double heaviest_share;

@@ -1,5 +1,6 @@
 /* GET /metrics: counters and gauges in the text format of Prometheus. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +92,7 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
     TASK_GAUGE("fed_model_accuracy", "Accuracy of the newest version that was evaluated.",         \
                r->measured.measured && t->arch.loss != FED_LOSS_SQUARED, r->measured.accuracy)     \
     TASK_GAUGE("fed_model_test_loss", "Test loss of the newest version that was evaluated.",       \
-               r->measured.measured, r->measured.test_loss)
+               r->measured.measured && !isnan(r->measured.test_loss), r->measured.test_loss)
 
 static void write_tasks(fed_writer *w, const recent *tasks, size_t count) {
 #define WRITE_GAUGE(name, help, which, value)                                                      \

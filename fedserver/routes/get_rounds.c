@@ -1,5 +1,6 @@
 /* GET /rounds.csv?task=N: the committed rounds as a table for other programs, oldest first. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,6 +82,12 @@ static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at)
     }
 }
 
+static void write_loss(fed_writer *w, double loss) {
+    if (!isnan(loss)) {
+        fed_write_printf(w, "%.9g", loss);
+    }
+}
+
 static void write_table(fed_writer *w, const table *t) {
     const fedserver_round_entry *rounds = (const void *)t->rounds.data;
     size_t at = 0;
@@ -93,15 +100,17 @@ static void write_table(fed_writer *w, const table *t) {
     fed_write_printf(w, "\r\n");
     for (size_t k = t->rounds.len / sizeof *rounds; k > 0; k--) {
         const fedserver_round_entry *r = &rounds[k - 1];
-        fed_write_printf(w, "%u,%u,%lld,%lld,%u,%llu,%.9g,%llu,%llu,", r->number, r->attempts,
+        fed_write_printf(w, "%u,%u,%lld,%lld,%u,%llu,", r->number, r->attempts,
                          (long long)r->opened_ms, (long long)r->committed_ms, r->updates,
-                         (unsigned long long)r->samples, r->loss,
-                         (unsigned long long)r->update_bytes, (unsigned long long)r->delta_bytes);
+                         (unsigned long long)r->samples);
+        write_loss(w, r->loss);
+        fed_write_printf(w, ",%llu,%llu,", (unsigned long long)r->update_bytes,
+                         (unsigned long long)r->delta_bytes);
         if (r->measured) {
-            fed_write_printf(w, "%.9g,%.9g", r->accuracy, r->test_loss);
-        } else {
-            fed_write_printf(w, ",");
+            fed_write_printf(w, "%.9g", r->accuracy);
         }
+        fed_write_printf(w, ",");
+        write_loss(w, r->measured ? r->test_loss : (double)NAN);
         write_own(w, t, r->number, &at);
         fed_write_printf(w, "\r\n");
     }

@@ -1,6 +1,7 @@
 /* GET /v1/status: the coordinator's state as JSON, with what each open round waits for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "fed/version.h"
@@ -65,6 +66,10 @@ typedef struct told_rounds {
     bool regression; /* the model predicts numbers, so accuracy means nothing */
 } told_rounds;
 
+static json_t *number_or_null(double number) {
+    return isnan(number) ? json_null() : json_real(number);
+}
+
 static fed_status append_round(void *user, const fedserver_round_row *row, fed_error *err) {
     const told_rounds *told = user;
     json_t *rounds = told->rounds;
@@ -73,13 +78,13 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
         return FED_OK;
     }
     json_t *round = json_pack(
-        "{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:[], s:I}", "number",
+        "{s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:[], s:I}", "number",
         (json_int_t)row->number, "attempts", (json_int_t)row->attempts, "updates",
-        (json_int_t)row->updates, "samples", (json_int_t)row->samples, "loss", row->loss,
-        "opened_ms", (json_int_t)row->opened_ms, "committed_ms", (json_int_t)row->committed_ms,
-        "update_bytes", (json_int_t)row->update_bytes, "delta_bytes", (json_int_t)row->delta_bytes,
-        "accuracy", graded ? json_real(row->accuracy) : json_null(), "test_loss",
-        row->measured ? json_real(row->test_loss) : json_null(), "heaviest",
+        (json_int_t)row->updates, "samples", (json_int_t)row->samples, "loss",
+        number_or_null(row->loss), "opened_ms", (json_int_t)row->opened_ms, "committed_ms",
+        (json_int_t)row->committed_ms, "update_bytes", (json_int_t)row->update_bytes, "delta_bytes",
+        (json_int_t)row->delta_bytes, "accuracy", graded ? json_real(row->accuracy) : json_null(),
+        "test_loss", row->measured ? number_or_null(row->test_loss) : json_null(), "heaviest",
         standout_json(&row->heaviest, "share"), "furthest", standout_json(&row->furthest, "norm"),
         "metrics", "metrics_dropped", (json_int_t)row->own_dropped);
     return json_array_append_new(rounds, round) == 0

@@ -256,9 +256,9 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
                            request->authority != server->authority;
     answer.capabilities =
         FED_CAN_PIECES | FED_CAN_DECLINE |
-        (checkin.capabilities &
-         (FED_CAN_PATCH | FED_CAN_WORKER_GROUP | FED_CAN_NAMED | FED_CAN_OWN_METRICS |
-          FED_CAN_TASKS | FED_CAN_STAGES | FED_STARTED | fed_task_capabilities())) |
+        (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
+                                 FED_CAN_OWN_METRICS | FED_CAN_TASKS | FED_CAN_STAGES |
+                                 FED_STARTED | FED_CAN_NO_LOSS | fed_task_capabilities())) |
         (of_old_ca ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;

@@ -15,9 +15,10 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
     fed_own_metrics own;
     if (fed_metric_read(&r, &metric) != FED_OK || fed_own_metrics_read(&r, &own) != FED_OK ||
         fed_reader_end(&r) != FED_OK) {
-        return fedserver_answer_error(response, err, 400, "bad_metric",
-                                      "the body is not a metric: samples above 0, correct of at "
-                                      "most samples, a finite loss; " FEDSERVER_OWN_RULE);
+        return fedserver_answer_error(
+            response, err, 400, "bad_metric",
+            "the body is not a metric: samples above 0, correct of at "
+            "most samples, a finite loss or none (NaN); " FEDSERVER_OWN_RULE);
     }
     fedserver_training *t = fedserver_rounds_task(&server->rounds, metric.task);
     if (t == NULL || metric.version > t->versions.version) {

@@ -121,7 +121,7 @@ typedef struct fedserver_round_row {
     int64_t closing_ms; /* when the round began to close; 0: it does not close */
     uint32_t updates;
     uint64_t samples;
-    double loss; /* weighted mean of the updates' losses */
+    double loss; /* weighted mean of the losses of the updates that have one; NaN: none has */
     uint64_t update_bytes, delta_bytes;
     /* number of values of custom metrics that were dropped for lack of room */
     uint64_t own_dropped;
@@ -129,8 +129,8 @@ typedef struct fedserver_round_row {
     fedserver_standout heaviest;
     /* the device with the largest reach (rounds/weights.h); amount: its largest norm */
     fedserver_standout furthest;
-    /* Evaluators have measured the round's model, so accuracy and test_loss are set. round_put
-     * ignores all three members. */
+    /* Evaluators have measured the round's model, so accuracy and test_loss are set. test_loss is
+     * NaN if no evaluator told a loss. round_put ignores all three members. */
     bool measured;
     double accuracy, test_loss;
 } fedserver_round_row;
@@ -503,6 +503,11 @@ typedef struct fedserver_store {
     /** Visit the audit log's lines since since_ms, oldest first. */
     fed_status (*audit_each)(void *db, int64_t since_ms, fedserver_audit_visit visit, void *user,
                              fed_error *err) FED_CHECKED;
+
+    /** Visit the audit log's lines about tasks whose number is larger than *read, oldest first.
+     * *read becomes the number of the last line that was visited. */
+    fed_status (*audit_tasks)(void *db, int64_t *read, fedserver_audit_visit visit, void *user,
+                              fed_error *err) FED_CHECKED;
 
     /** Store an evaluator's metric of a version in place of its earlier one. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric,

@@ -187,7 +187,8 @@ def queue():
                declined={"count": 2, "reasons": [{"reason": "samples are 784 values, the model takes 3072", "devices": 2}]}),
         queued(6, "keyboards", "queued", 0, 100), queued(7, "digits again, with median", "queued", 0, 50),
         queued(8, "a name that is quite long because somebody wrote a whole sentence into it", "queued", 0, 50),
-        queued(9, "waits for the new tablets", "paused", 12, 30, started_ms=NOW - 800 * MINUTE)], devices), devices
+        queued(9, "waits for the new tablets", "paused", 12, 30, started_ms=NOW - 800 * MINUTE,
+               waits="it was paused by uid=1000 at 2025-10-09 08:41 UTC; `fedserver resume` goes on with it")], devices), devices
 
 
 def side_by_side():

@@ -224,6 +224,8 @@ def look_finished(b):
 def look_queue(b):
     rows = b.run("return [...document.querySelectorAll('#tasks tr')].map(r => [r.cells[0].innerText, r.cells[1].innerText])")
     check([r[1] for r in rows] == ["running", "paused", "queued, position 1", "queued, position 2", "queued, position 3", "finished", "cancelled"], rows)
+    why = b.run("return document.querySelectorAll('#tasks tr')[1].cells[5].innerText")
+    check(why == "it was paused by uid=1000 at 2025-10-09 08:41 UTC; `fedserver resume` goes on with it", why)
     check("3 tasks wait" in b.text("#tasksnow"), b.text("#tasksnow"))
     expect_alarms(b, ("amber", "2 devices have declined"))
 

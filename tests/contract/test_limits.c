@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fed_cases.h"
 #include "fed_program.h"
@@ -13,6 +14,8 @@
 #include "fed/optimizer_spec.h"
 #include "fed/own_metrics.h"
 #include "fed/wire.h"
+#include "fedclient/fedclient.h"
+#include "fedclient/memory_store.h"
 #include "fedcodec/codec.h"
 #include "feddc/link.h"
 #include "fedserver/operator.h"
@@ -255,13 +258,13 @@ static const limit limits[] = {
     {"options `--host` of a command", 32, hosts, "at most 32 times"},
 };
 
-FED_TEST(each_limit_is_met_and_one_above_it_is_refused_with_the_limit) {
+static void walk(const limit *limits_of, size_t count) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     fed_test_tmpdir(w->folder, sizeof w->folder);
     int wrong = 0;
-    for (size_t k = 0; k < sizeof limits / sizeof limits[0]; k++) {
-        const limit *l = &limits[k];
+    for (size_t k = 0; k < count; k++) {
+        const limit *l = &limits_of[k];
         fed_error err = {0}, why = {0};
         const bool takes = l->take(w, l->most, &err) == FED_OK;
         const bool refuses = l->take(w, l->most + 1, &why) != FED_OK && strstr(why.text, l->says);
@@ -276,6 +279,10 @@ FED_TEST(each_limit_is_met_and_one_above_it_is_refused_with_the_limit) {
     assert_int_equal(wrong, 0);
 }
 
+FED_TEST(each_limit_is_met_and_one_above_it_is_refused_with_the_limit) {
+    walk(limits, sizeof limits / sizeof limits[0]);
+}
+
 FED_TEST(the_page_has_these_limits) {
     uint8_t *page = NULL;
     size_t len = 0;
@@ -287,6 +294,86 @@ FED_TEST(the_page_has_these_limits) {
         if (strstr((const char *)page, row) == NULL) {
             fail_msg("docs/limits.md lacks a row that begins with: %s", row);
         }
+    }
+    free(page);
+}
+
+static fed_status values(world *w, size_t n, fed_error *err) {
+    snprintf(w->text, TEXT, "vector %zu", n);
+    return parse_model(w->text, err);
+}
+
+static fed_status values_a_sample(world *w, size_t n, fed_error *err) {
+    snprintf(w->text, TEXT, "input %zu | dense 1", n);
+    return parse_model(w->text, err);
+}
+
+static fed_status no_training(void *user, fedclient_round *round, fed_error *err) {
+    (void)user, (void)round, (void)err;
+    return FED_OK;
+}
+
+static fed_status slots(world *w, size_t n, fed_error *err) {
+    fedclient_platform platform;
+    fedclient_transport transport = {0};
+    fedclient *client = NULL;
+    (void)w;
+    assert_fed_ok(fedclient_platform_memory_open(&platform, NULL));
+    const fedclient_options options = {.server = "https://127.0.0.1:1",
+                                       .platform = &platform,
+                                       .transport = &transport,
+                                       .train = no_training,
+                                       .slots = (unsigned)n};
+    const fed_status status = fedclient_open(&options, &client, err);
+    fedclient_close(client);
+    fedclient_platform_memory_close(&platform);
+    return status;
+}
+
+/* A program that takes the number of ranks goes on to refuse the model. */
+static fed_status ranks(world *w, size_t n, fed_error *err) {
+    snprintf(w->text, TEXT, "train --workers %zu --model none --data .", n);
+    const fed_status status = run(w, "fedworker", err);
+    return strstr(err->text, "--workers") == NULL ? FED_OK : status;
+}
+
+static fed_status pictures(world *w, size_t n, fed_error *err) {
+    static const char name[] = "train-images-idx3-ubyte";
+    char path[400];
+    fedtrain_dataset set;
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    fed_test_put(w->folder, name, "", 0);
+    assert_int_equal(truncate(path, (off_t)n), 0); /* without blocks on the disk */
+    const fed_status status = fedtrain_dataset_open("mnist", w->folder, "train", &set, err);
+    /* a file that is read has no pictures */
+    return strstr(err->text, "larger than") == NULL ? FED_OK : status;
+}
+
+/* The rows of the page's second table that can be reached cheaply. fedserver.routes.test_get_rounds
+ * has the names of a round's metrics. A text or a message of 1 GiB, and an ONNX file of 2 GiB, need
+ * that much memory. */
+static const limit others[] = {
+    {"values of a model", (size_t)1 << 31, values, "2^31 values"},
+    {"values a sample in a layer", (size_t)1 << 28, values_a_sample, "2^28 values"},
+    {"tasks that a device takes part in", FED_SLOTS, slots, "1 to 8 slots"},
+    {"ranks of a worker group", FEDDC_RANKS, ranks, "1024"},
+    {"bytes of a file of data", (size_t)1 << 31, pictures, "2147483648 bytes"},
+};
+
+FED_TEST(each_other_limit_is_met_too) {
+    walk(others, sizeof others / sizeof others[0]);
+}
+
+FED_TEST(the_page_names_these_limits) {
+    static const char *const most[] = {"2^31", "2^28", "8", "1,024", "2 GiB"};
+    uint8_t *page = NULL;
+    size_t len = 0;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_read(FED_SOURCE_DIR "/docs/limits.md", 1 << 20, &page, &len, &err));
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        char row[200];
+        snprintf(row, sizeof row, "| %s | %s |", others[k].what, most[k]);
+        assert_non_null(strstr((const char *)page, row));
     }
     free(page);
 }

@@ -1,5 +1,7 @@
 /* Contract of every store of stores.def for models, rounds, updates and pieces. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "fed_test.h"
 
 #include "store_fixture.h"
@@ -139,6 +141,30 @@ static void a_rounds_quality_is_the_sum_of_its_evaluators(void **state) {
     must(f->store->round_each(f->db, 1, 1, one_round, rows, &f->err));
     assert_int_equal(rows[1].number, 0);
     assert_int_equal(rows[2].number, 2);
+}
+
+static void a_loss_may_be_missing(void **state) {
+    fixture *f = *state;
+    fedserver_round_row rows[4] = {{0}};
+    const uint64_t id = add_task(f, "n");
+    const fedserver_device one = add_device(f, 1), two = add_device(f, 2);
+    for (uint32_t number = 1; number <= 3; number++) {
+        const fedserver_round_row row = {.number = number, .loss = number == 3 ? 0 : (double)NAN};
+        must(f->store->round_put(f->db, id, &row, &f->err));
+    }
+    fed_metric metric = {.task = id, .version = 1, .samples = 10, .correct = 10, .loss = NAN};
+    must(f->store->metric_put(f->db, one.id, &metric, &f->err));
+    metric.version = 2;
+    must(f->store->metric_put(f->db, one.id, &metric, &f->err));
+    metric.loss = 3;
+    metric.samples = 30;
+    must(f->store->metric_put(f->db, two.id, &metric, &f->err));
+    keep(f);
+    must(f->store->round_each(f->db, id, 9, one_round, rows, &f->err));
+    assert_true(isnan(rows[1].loss) && isnan(rows[2].loss) && rows[3].loss == 0);
+    assert_true(rows[1].measured && rows[1].accuracy == 1 && isnan(rows[1].test_loss));
+    assert_true(rows[2].measured && rows[2].accuracy == 0.5 && rows[2].test_loss == 3);
+    assert_true(!rows[3].measured && rows[3].accuracy == 0 && rows[3].test_loss == 0);
 }
 
 static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
@@ -533,6 +559,7 @@ int main(void) {
         WITH(a_strategys_state_comes_back_and_so_does_an_empty_model),
         WITH(deltas_come_oldest_first_and_go_up_to_a_version),
         WITH(the_newest_keyframe_up_to_a_version_is_found),
+        WITH(a_loss_may_be_missing),
         WITH(a_rounds_quality_is_the_sum_of_its_evaluators),
         WITH(a_round_keeps_every_field_and_names_who_stands_out),
         WITH(own_metrics_come_by_version_device_and_name),

@@ -518,6 +518,28 @@ static void the_audit_log_keeps_its_newest_lines(void **state) {
     assert_int_equal(late.lines, MORE + 1);
 }
 
+static void lines_about_tasks_are_read_once(void **state) {
+    fixture *f = *state;
+    static const char *const events[] = {"task_paused", "enrolled", "task_resumed", "tasks"};
+    line_count lines = {0};
+    int64_t read = 0;
+    for (int64_t k = 0; k < 4; k++) {
+        fedserver_audit_entry entry = {.at_ms = 10 - k};
+        snprintf(entry.event, sizeof entry.event, "%s", events[k]);
+        must(f->store->audit_add(f->db, &entry, &f->err));
+    }
+    keep(f);
+    must(f->store->audit_tasks(f->db, &read, count_line, &lines, &f->err));
+    assert_int_equal(lines.lines, 3);
+    assert_string_equal(lines.first.event, "task_paused");
+    assert_int_equal(lines.last.at_ms, 7);
+    must(f->store->audit_tasks(f->db, &read, count_line, &lines, &f->err));
+    assert_int_equal(lines.lines, 3);
+    must(f->store->audit_add(f->db, &lines.first, &f->err));
+    must(f->store->audit_tasks(f->db, &read, count_line, &lines, &f->err));
+    assert_int_equal(lines.lines, 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_token_is_used_once),
@@ -539,6 +561,7 @@ int main(void) {
         WITH(a_task_changes_only_from_a_state_that_was_expected),
         WITH(declines_are_counted_by_their_reasons),
         WITH(the_audit_log_keeps_its_newest_lines),
+        WITH(lines_about_tasks_are_read_once),
     };
     return run_for_each_store(tests);
 }

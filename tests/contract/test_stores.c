@@ -68,7 +68,8 @@ static void every_member_is_there(void **state) {
         MEMBER(update_count),   MEMBER(update_clear),   MEMBER(piece_add),
         MEMBER(piece_find),     MEMBER(piece_join),     MEMBER(piece_clear),
         MEMBER(lease_prune),    MEMBER(audit_add),      MEMBER(audit_each),
-        MEMBER(metric_put),     MEMBER(writing),        MEMBER(upgrade),
+        MEMBER(audit_tasks),    MEMBER(metric_put),     MEMBER(writing),
+        MEMBER(upgrade),
 #undef MEMBER
     };
     for (size_t k = 0; k < sizeof members / sizeof members[0]; k++) {

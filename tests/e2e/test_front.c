@@ -141,6 +141,19 @@ FED_TEST_WITH(anybody_may_ask_whether_the_coordinator_is_well, world *w) {
     fed_curl_close(curl);
 }
 
+FED_TEST_WITH(a_front_that_hangs_is_not_well, const world *w) {
+    char args[600], said[2000];
+    const pid_t front = fed_test_child(w->coordinator.pid);
+    snprintf(args, sizeof args, "health --dir %s", w->coordinator.directory);
+    assert_int_equal(fed_test_run(w->directory, "fedserver", args, said, sizeof said), 0);
+    assert_int_equal(kill(front, SIGSTOP), 0);
+    const int code = fed_test_run(w->directory, "fedserver", args, said, sizeof said);
+    assert_int_equal(kill(front, SIGCONT), 0);
+    assert_int_equal(code, 1);
+    assert_non_null(strstr(said, "the front of "));
+    assert_int_equal(fed_test_run(w->directory, "fedserver", args, said, sizeof said), 0);
+}
+
 /* The parent has the listening socket, too, so connections wait while there is no front. */
 FED_TEST_WITH(a_front_that_dies_comes_back, world *w) {
     const pid_t first = fed_test_child(w->coordinator.pid);

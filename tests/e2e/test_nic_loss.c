@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fed_test.h"
+#include "ip_tos.h"
 #include "nic_streams.h"
 
 enum { SKIPPED = 77, STALL_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
@@ -79,8 +80,7 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
         while (bad_line_read(ends[k], &f)) {
             bad_parts p = bad_frame_parts(&f);
             const uint8_t *ip = room + p.ip;
-            uint8_t tos = p.family == 4 ? ip[1] : (uint8_t)(ip[0] << 4 | ip[1] >> 4);
-            if (p.tcp && (tos & 0xfc) == 0x2c) {
+            if (p.tcp && (ip_tos(ip) & 0xfc) == 0x2c) {
                 assert_int_equal(f.offload.flags, 0);
                 assert_false(bad_frame_whole(&f, &p));
                 compressed++;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "fedcodec/bursts.h"
+#include "ip_tos.h"
 #include "nic_frames.h"
 
 /* An input is a list of steps: a byte that chooses the step, then the step's bytes. */
@@ -54,10 +55,8 @@ static void receive(void *user, const fednic_frame *frame) {
 static void over_the_wire(void *user, const fednic_frame *frame) {
     receiver *r = user;
     nic_parts parts;
-    uint8_t tos = frame->data[14] >> 4 == 4
-                      ? frame->data[15]
-                      : (uint8_t)(frame->data[14] << 4 | frame->data[15] >> 4);
-    MUST(nic_frame_read(frame, (tos & TOS) == COMPRESSED ? TWIST : 6, &parts));
+    const bool compressed = (ip_tos(frame->data + 14) & TOS) == COMPRESSED;
+    MUST(nic_frame_read(frame, compressed ? TWIST : 6, &parts));
     r->frames++;
     fednic_nic_take(r->far, FEDNIC_WIRE, frame, 0, receive, r);
 }

@@ -38,7 +38,7 @@ ROOMS = {
 INNER_ROOMS = {
     "common/": ["include/", "base/", "system/", "security/", "messages/", "arch/", "gpu/"],
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
-                   "batch_log", "memory_note", "worker_groups", "reopening", "held", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
+                   "batch_log", "memory_note", "worker_groups", "pauses", "reopening", "held", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
                    "commands/"],
     "fedclient/datacenter/": ["include/", "trace", "syncs", "sync", "cost", "buffers", "nic/", "links/", "links", "plan",
                               "gpu_values", "gpu_coder", "coder", "pending", "collective", "engine", "inputs", "sum_relay", "collectives/", "collectives", "feddc",
@@ -64,7 +64,7 @@ THIRD_PARTY = {
     "curl/": ["fedclient/transports/curl/"],
     "jni.h": ["fedclient/bindings/java/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
-    "gnutls/": ["fedserver/http/http_tls.c", "fedserver/cluster/cluster_tls.c", "fedserver/identity/certificates.c"],
+    "gnutls/": ["fedserver/http/http_tls.c", "fedserver/http/http_health.c", "fedserver/cluster/cluster_tls.c", "fedserver/identity/certificates.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
     "libpq-fe.h": ["fedserver/stores/postgres/"],
     "jansson.h": ["fedserver/"],

@@ -121,6 +121,21 @@ class ClientTest(CoordinatorTest):
         self.assertEqual([line for line in log.output if "left out" not in line], [])
         self.assertEqual(len(log.output), len(left_out))
 
+    def test_a_device_without_a_loss_is_left_out_of_the_mean(self):
+        self.task(rounds=3, cohort=1)
+        told, events = [{}, {"loss": None}, {"loss": 0.5}], []
+        with self.client() as client:
+            client.run(lambda params, round_: (None, 7, told[round_.number - 1]), events.append)
+        self.assertEqual([event["loss"] for event in events if event["outcome"] == "counted"], [None, None, 0.5])
+        self.assertEqual([round_["loss"] for round_ in self.coordinator.status()["rounds"]], [0.5, None, None])
+
+    def test_a_loss_that_is_no_number_is_a_fault_of_the_training(self):
+        self.task(rounds=1, cohort=1)
+        with self.client() as client:
+            event = client.step(lambda params, told: (None, 7, {"loss": float("nan")}))
+        self.assertEqual(event["outcome"], "retry")
+        self.assertIn("left a loss of nan", event["reason"])
+
     def test_a_task_is_declined_with_the_reason(self):
         self.task(rounds=1, cohort=1)
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "ip_tos.h"
+
 enum {
     ETHERNET = 14,
     VLAN_TAG = 4,
@@ -141,7 +143,7 @@ void bad_frame_set_tos(bad_frame *frame, const bad_parts *parts, uint8_t keep, u
         ip[1] = (uint8_t)((ip[1] & keep) | set);
         write_ip4_sum(ip);
     } else if (parts->family == 6) {
-        uint8_t tos = (uint8_t)((((ip[0] << 4) | (ip[1] >> 4)) & keep) | set);
+        const uint8_t tos = (uint8_t)((ip_tos(ip) & keep) | set);
         ip[0] = (uint8_t)(0x60 | tos >> 4);
         ip[1] = (uint8_t)((ip[1] & 15) | (tos & 15) << 4);
     }

@@ -80,6 +80,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
         (fake->no_worker_groups ? 0 : checkin->capabilities & FED_CAN_WORKER_GROUP) |
         (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
         (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
+        (fake->no_absent_loss ? 0 : checkin->capabilities & FED_CAN_NO_LOSS) |
         (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
         (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
         (checkin->capabilities & FED_CAN_TASKS) | (fake->wants_renewal ? FED_RENEW : 0);
@@ -189,6 +190,7 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fed_reader_init(&r, body, len);
     assert_fed_ok(fed_update_read(&r, &m));
     own(fake, &r);
+    fake->loss = m.loss;
     fake->updates++;
     if (m.lease == fake->last_lease) { /* sent again: all of its bytes must be the same */
         assert_int_equal(len, fake->last_update.len);

@@ -51,6 +51,8 @@ typedef struct fed_fake {
     uint32_t evaluated; /* newest version that was evaluated, plus 1 */
     fed_metric metric;
     bool no_own;         /* the fake does not offer custom metrics */
+    bool no_absent_loss; /* the fake does not know FED_CAN_NO_LOSS */
+    float loss;          /* of the last update */
     fed_own_metrics own; /* custom metrics of the last update or evaluation */
     uint8_t protocol;
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */

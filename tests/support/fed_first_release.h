@@ -5,6 +5,24 @@
 
 /* SQLite. From today's layout, run FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE in this order. */
 
+/** From today's layout back to 14. */
+#define FED_LAYOUT_14                                                                              \
+    "BEGIN; ALTER TABLE rounds RENAME TO r; ALTER TABLE metrics RENAME TO m;"                      \
+    "CREATE TABLE rounds (task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL,"        \
+    " attempts INTEGER NOT NULL, opened_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL,"        \
+    " committed_ms INTEGER NOT NULL, updates INTEGER NOT NULL, samples INTEGER NOT NULL,"          \
+    " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"            \
+    " heaviest INTEGER NOT NULL DEFAULT 0, heaviest_share REAL NOT NULL DEFAULT 0,"                \
+    " furthest INTEGER NOT NULL DEFAULT 0, furthest_norm REAL NOT NULL DEFAULT 0,"                 \
+    " own_dropped INTEGER NOT NULL DEFAULT 0, closing_ms INTEGER NOT NULL DEFAULT 0,"              \
+    " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;"                                          \
+    "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"      \
+    " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
+    " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                               \
+    " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;"                                 \
+    "INSERT INTO rounds SELECT * FROM r; INSERT INTO metrics SELECT * FROM m;"                     \
+    "DROP TABLE r; DROP TABLE m; PRAGMA user_version = 14; COMMIT;"
+
 /** From layout 14 back to 13. */
 #define FED_LAYOUT_13 "BEGIN; DROP TABLE leases; PRAGMA user_version = 13; COMMIT;"
 
@@ -120,6 +138,11 @@
     "PRAGMA user_version = 1; COMMIT;"
 
 /* PostgreSQL. Run these in this order, from today's layout on. */
+
+#define FED_PG_LAYOUT_3                                                                            \
+    "ALTER TABLE fedserver.rounds ALTER loss SET NOT NULL;"                                        \
+    "ALTER TABLE fedserver.metrics ALTER loss SET NOT NULL;"                                       \
+    "UPDATE fedserver.layout SET version = 3;"
 
 #define FED_PG_LAYOUT_2                                                                            \
     "DROP TABLE fedserver.leader; ALTER TABLE fedserver.revision DROP COLUMN term;"                \

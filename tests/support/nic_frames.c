@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ip_tos.h"
+
 enum { ETHERNET = 14, VLAN = 4, HEAP = sizeof((nic_heap){0}.frame) / sizeof(fednic_frame) };
 
 static void put16(uint8_t *at, size_t value) {
@@ -134,7 +136,7 @@ static bool read_ip(const fednic_frame *frame, nic_parts *p, size_t *end) {
     p->family = ip[0] >> 4;
     if (p->family == 6) {
         MUST(ip[6] == 6);
-        p->tos = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
+        p->tos = ip_tos(ip);
         p->tcp = p->ip + 40;
         *end = p->tcp + get16(ip + 4);
         return true;

@@ -193,7 +193,8 @@ typedef struct fed_update {
     uint32_t round;
     uint64_t lease;
     uint32_t samples; /* samples on the device: the update's weight in the average; at least 1 */
-    float loss;       /* mean training loss over the local steps; finite */
+    /* Mean training loss over the local steps; finite. With FED_CAN_NO_LOSS it may be NaN: none. */
+    float loss;
 } fed_update;
 
 void fed_update_write(fed_writer *w, const fed_update *m);
@@ -242,7 +243,7 @@ typedef struct fed_metric {
     uint32_t version;
     uint32_t samples; /* samples that the device tested; at least 1 */
     uint32_t correct; /* samples classified correctly; at most samples */
-    float loss;       /* mean over the samples; finite */
+    float loss;       /* mean over the samples; finite, or NaN as in fed_update */
 } fed_metric;
 
 void fed_metric_write(fed_writer *w, const fed_metric *m);

@@ -3,6 +3,7 @@
 #ifndef FEDCLIENT_FEDCLIENT_H
 #define FEDCLIENT_FEDCLIENT_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,9 @@ FED_API_BEGIN
  */
 typedef struct fedclient fedclient;
 
+/** The value of fedclient_round.loss before the callback sets it: the callback has no loss. */
+#define FEDCLIENT_NO_LOSS (-FLT_MAX)
+
 /** The input and output of a training callback. */
 typedef struct fedclient_round {
     const fed_task *task; /* settings: model, steps, batch, optimizer, learning rate, seed */
@@ -57,7 +61,10 @@ typedef struct fedclient_round {
     bool is_change;
     /* Out. Training: the number of samples in this device's data. Evaluation: the number tested. */
     uint32_t samples;
-    float loss;                      /* out: mean loss */
+    /* Out: mean loss. A callback without a loss leaves FEDCLIENT_NO_LOSS here. The coordinator then
+     * leaves this device out of the round's mean loss. A coordinator of an older release takes the
+     * loss for 0. */
+    float loss;
     uint32_t correct;                /* out, evaluation only: samples with the right class */
     const struct fedclient_job *job; /* for the library only */
 } fedclient_round;
@@ -266,7 +273,7 @@ typedef struct fedclient_event {
     uint32_t round, version;   /* of the event; round 0: none */
     uint32_t wait_ms;          /* call fedclient_step again after this time: a day at most. Without
                                 * work, at least 100 */
-    float loss;                /* for COUNTED, REFUSED, EVALUATED */
+    float loss;                /* for COUNTED, REFUSED, EVALUATED; NaN: the callback had none */
     uint32_t samples, correct; /* for EVALUATED */
     bool regression; /* for EVALUATED: the model predicts numbers (mse), and "correct" is unused */
     uint64_t task;   /* of the event; 0: none */

@@ -48,7 +48,7 @@ _FUNCTIONS = {
     "round_tensor": (ctypes.c_int, [_address, _size, ctypes.POINTER(_text), _words, _sizes, _sizes]),
     "round_wanted": (ctypes.c_int, [_address, _text]),
     "round_metric": (ctypes.c_int, [_address, _text, ctypes.c_double, _text]),
-    "round_result": (None, [_address, ctypes.c_uint32, _float, ctypes.c_uint32]),
+    "round_result": (None, [_address, ctypes.c_uint32, ctypes.POINTER(_float), ctypes.c_uint32]),
 }
 
 

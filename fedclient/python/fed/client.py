@@ -172,7 +172,8 @@ class Client:
         change them and return None in their place. After it has returned, the memory of the
         arrays is used for other values: copy what you keep.
         samples is how many this device's data holds. metrics may have "loss", and for an evaluation "correct", how many
-        samples had the right class. Up to 16 other names with numbers go to the coordinator's page: see "Custom metrics"
+        samples had the right class. Without a loss, or where it is None, this device is left out of the round's mean loss.
+        Up to 16 other names with numbers go to the coordinator's page: see "Custom metrics"
         in docs/protocol.md. One of these that is None, NaN or infinite is left out, and a line of the logger "fed" says so.
 
         Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason", "over"}; outcome is one of OUTCOMES.
@@ -190,7 +191,7 @@ class Client:
         if status != 0:
             raise _native.Error(reason, status)
         done: dict[str, Any] = dict(zip(_EVENT, event))
-        done.update(outcome=OUTCOMES[done["outcome"]], loss=loss.value, reason=reason, over=bool(done["over"]))
+        done.update(outcome=OUTCOMES[done["outcome"]], loss=None if math.isnan(loss.value) else loss.value, reason=reason, over=bool(done["over"]))
         return done
 
     def run(self, train: Train, on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
@@ -228,7 +229,9 @@ class Client:
             for name, value in metrics.items():
                 if name not in ("loss", "correct"):
                     self._report(address, name, value)
-            _native.library.fedpy_round_result(address, samples, metrics.get("loss", 0.0), int(metrics.get("correct", 0)))
+            loss = metrics.get("loss")
+            told_loss = None if loss is None else ctypes.byref(ctypes.c_float(loss))
+            _native.library.fedpy_round_result(address, samples, told_loss, int(metrics.get("correct", 0)))
             return 0
         except Decline as why:
             return _say(reason, str(why), _native.EDECLINED)

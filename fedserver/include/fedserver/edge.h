@@ -70,7 +70,7 @@ typedef struct fedserver_edge_offer {
 typedef struct fedserver_edge_change {
     bool ready;       /* false: make the same offer again later; the offer's values are unchanged */
     uint32_t samples; /* the change's weight: at most the sum of its devices' samples */
-    float loss;
+    float loss;       /* NaN: none of its devices told a loss */
 } fedserver_edge_change;
 
 /**

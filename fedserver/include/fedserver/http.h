@@ -74,6 +74,10 @@ typedef struct fedserver_http_options {
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) FED_CHECKED;
 
+/** Does each listener that serves the directory answer, at the address where it serves? A listener
+ * that was told to stop is not asked. FED_EIO: *err says which one does not. */
+fed_status fedserver_http_health(const char *directory, fed_error *err) FED_CHECKED;
+
 /** Open a listening socket, for `front_socket`. *port 0: any free port. Errors: as
  * fedserver_http_serve has for the port. */
 fed_status fedserver_http_listen(const char *address, uint16_t *port, int *fd,

@@ -98,8 +98,7 @@ typedef struct fedserver_task_entry {
     uint32_t rounds, version;                   /* rounds to run; rounds that are committed */
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; a cancel sets finished_ms, too */
     uint32_t priority; /* which task comes first where a device could serve several */
-    /* why the task is queued or paused, what to do; "": neither, or unknown. A serving process
-     * leaves out why it is paused. */
+    /* why the task is queued or paused, what to do; "": neither, or unknown */
     char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined; /* devices that declined the task in the last 24 hours */
     /* when the first of these devices declined the task, 0: none did; and when the coordinator asks
@@ -193,10 +192,13 @@ typedef struct fedserver_round_entry {
     int64_t opened_ms, committed_ms;
     uint32_t updates;
     uint64_t samples;
-    double loss; /* loss in the training on the devices: mean over the samples */
+    /* loss in the training on the devices: mean over the samples of those that told one; NaN: none
+     * did */
+    double loss;
     uint64_t update_bytes, delta_bytes;
-    bool measured;              /* by evaluators; if not, accuracy and test_loss are 0 */
-    double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
+    bool measured; /* by evaluators; if not, accuracy and test_loss are 0 */
+    /* accuracy is 0 for a model trained with mse; test_loss is NaN if no evaluator told a loss */
+    double accuracy, test_loss;
 } fedserver_round_entry;
 
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -586,7 +587,7 @@ static int64_t engine_integer(const fedserver_sql_row *row, int column) {
 }
 
 static double engine_real(const fedserver_sql_row *row, int column) {
-    double real = 0;
+    double real = NAN;
     if (PQgetlength(row->cursor, row->at, column) == (int)sizeof real) {
         const uint64_t bits = get_number(PQgetvalue(row->cursor, row->at, column), sizeof real);
         memcpy(&real, &bits, sizeof real);

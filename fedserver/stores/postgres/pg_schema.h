@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 
 /* the layout of this program; a store has its layout in the table `layout` */
-#define FEDSERVER_PG_LAYOUT 3
+#define FEDSERVER_PG_LAYOUT 4
 
 /*
  * The tables lie in a schema of their own, `fedserver`, so the database may have other tables too.
@@ -108,13 +108,17 @@
     "INSERT INTO leader VALUES (0, '', '-infinity');"                                              \
     "ALTER TABLE revision ADD COLUMN term BIGINT NOT NULL DEFAULT 0;"
 
+/* A loss may be missing. */
+#define FEDSERVER_PG_LAYOUT_4                                                                      \
+    "ALTER TABLE rounds ALTER loss DROP NOT NULL; ALTER TABLE metrics ALTER loss DROP NOT NULL;"
+
 /* FEDSERVER_PG_LAYOUTS[k] turns layout k into layout k + 1. A new store runs all of them. Each has
  * one or two SQL texts, because C compilers need not accept longer strings. Only append entries;
  * never change an entry after its release. */
 #define FEDSERVER_PG_LAYOUTS                                                                       \
     {                                                                                              \
         {FEDSERVER_PG_LAYOUT_1, FEDSERVER_PG_LAYOUT_1_ROUNDS}, {FEDSERVER_PG_LAYOUT_2, NULL},      \
-            {FEDSERVER_PG_LAYOUT_3, NULL},                                                         \
+            {FEDSERVER_PG_LAYOUT_3, NULL}, {FEDSERVER_PG_LAYOUT_4, NULL},                          \
     }
 
 #endif

@@ -27,3 +27,18 @@ fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_
     }
     return FED_OK;
 }
+
+fed_status fedserver_sql_audit_tasks(void *db, int64_t *read, fedserver_audit_visit visit,
+                                     void *user, fed_error *err) {
+    fedserver_sql_row row;
+    bool more;
+    FED_TRY(FIRST(AUDIT_TASKS, &row, &more, INT(*read)));
+    while (more) {
+        fedserver_audit_entry entry = {0};
+        const int end = READ_INTO(audit_columns, &row, 0, &entry);
+        const fed_status status = visit(user, &entry, err);
+        *read = status == FED_OK ? fedserver_sql_row_int(&row, end) : *read;
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
+    }
+    return FED_OK;
+}

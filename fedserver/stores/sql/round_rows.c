@@ -38,8 +38,10 @@ static void round_read(const fedserver_sql_row *row, fedserver_round_row *round)
     *round = (fedserver_round_row){0};
     const int end = READ_INTO(round_columns, row, 0, round);
     round->measured = fedserver_sql_row_int(row, end) != 0;
-    round->accuracy = fedserver_sql_row_real(row, end + 1);
-    round->test_loss = fedserver_sql_row_real(row, end + 2);
+    if (round->measured) {
+        round->accuracy = fedserver_sql_row_real(row, end + 1);
+        round->test_loss = fedserver_sql_row_real(row, end + 2);
+    }
     name_read(row, end + 3, &round->heaviest);
     name_read(row, end + 4, &round->furthest);
 }

@@ -3,6 +3,7 @@
 #include "fedserver/stores/sql/sql_engine.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,7 @@ void fedserver_columns_bind(const fedserver_column *columns, int count, const vo
             values[k].integer = get_integer(member, c->size);
         } else if (c->kind == FEDSERVER_VALUE_REAL) {
             values[k].real = get_real(member, c->size);
+            values[k].null = isnan(values[k].real);
         } else {
             values[k].bytes = member;
             values[k].len = c->size;

@@ -139,6 +139,7 @@ fed_status fedserver_sql_row_after(fedserver_sql_row *row, fed_status visited, b
                                    fed_error *err) FED_CHECKED;
 void fedserver_sql_row_end(fedserver_sql_row *row);
 int64_t fedserver_sql_row_int(const fedserver_sql_row *row, int column);
+/** NaN stands for SQL's NULL. */
 double fedserver_sql_row_real(const fedserver_sql_row *row, int column);
 const void *fedserver_sql_row_bytes(const fedserver_sql_row *row, int column, size_t *len);
 

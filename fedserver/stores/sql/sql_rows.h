@@ -120,6 +120,9 @@ fed_status fedserver_sql_audit_add(void *db, const fedserver_audit_entry *entry,
 fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_visit visit,
                                     void *user, fed_error *err) FED_CHECKED;
 
+fed_status fedserver_sql_audit_tasks(void *db, int64_t *read, fedserver_audit_visit visit,
+                                     void *user, fed_error *err) FED_CHECKED;
+
 fed_status fedserver_sql_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                      int64_t now_ms, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
@@ -152,12 +155,13 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .piece_add = fedserver_sql_piece_add, .piece_find = fedserver_sql_piece_find,                  \
     .piece_join = fedserver_sql_piece_join, .piece_clear = fedserver_sql_piece_clear,              \
     .lease_prune = fedserver_sql_lease_prune, .audit_add = fedserver_sql_audit_add,                \
-    .audit_each = fedserver_sql_audit_each, .metric_put = fedserver_sql_metric_put,                \
-    .model_put = fedserver_sql_model_put, .model_find = fedserver_sql_model_find,                  \
-    .delta_add = fedserver_sql_delta_add, .delta_prune = fedserver_sql_delta_prune,                \
-    .delta_each = fedserver_sql_delta_each, .delta_sum = fedserver_sql_delta_sum,                  \
-    .keyframe_add = fedserver_sql_keyframe_add, .keyframe_find = fedserver_sql_keyframe_find,      \
-    .keyframe_prune = fedserver_sql_keyframe_prune, .update_count = fedserver_sql_update_count,    \
-    .own_put = fedserver_sql_own_put, .own_each = fedserver_sql_own_each
+    .audit_each = fedserver_sql_audit_each, .audit_tasks = fedserver_sql_audit_tasks,              \
+    .metric_put = fedserver_sql_metric_put, .model_put = fedserver_sql_model_put,                  \
+    .model_find = fedserver_sql_model_find, .delta_add = fedserver_sql_delta_add,                  \
+    .delta_prune = fedserver_sql_delta_prune, .delta_each = fedserver_sql_delta_each,              \
+    .delta_sum = fedserver_sql_delta_sum, .keyframe_add = fedserver_sql_keyframe_add,              \
+    .keyframe_find = fedserver_sql_keyframe_find, .keyframe_prune = fedserver_sql_keyframe_prune,  \
+    .update_count = fedserver_sql_update_count, .own_put = fedserver_sql_own_put,                  \
+    .own_each = fedserver_sql_own_each
 
 #endif

@@ -6,9 +6,9 @@
 
 /*
  * A list is a macro with parameters C and S. C(type, name, member) is a column. Its type is INT (a
- * member of 4 or 8 bytes), REAL (float or double), TEXT (char[]) or BLOB (uint8_t[], exactly as
- * long as the column's bytes). S stands between two columns: a comma in a string for SQL, nothing
- * for C.
+ * member of 4 or 8 bytes), REAL (float or double; NaN is SQL's NULL), TEXT (char[]) or BLOB
+ * (uint8_t[], exactly as long as the column's bytes). S stands between two columns: a comma in a
+ * string for SQL, nothing for C.
  */
 
 /* clang-format off */

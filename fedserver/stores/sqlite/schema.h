@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 14
+#define FEDSERVER_SCHEMA_VERSION 15
 #define FEDSERVER_SCHEMA_0_1_0   7
 #define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text (task/task_text.h) */
 
@@ -72,6 +72,26 @@
     "CREATE TABLE leases (task INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL," \
     " PRIMARY KEY (task, round, device)) STRICT, WITHOUT ROWID;"
 
+/* Since version 15 a loss may be missing: NULL. */
+#define FEDSERVER_SCHEMA_ROUNDS_15                                                                 \
+    "CREATE TABLE rounds (task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL,"        \
+    " attempts INTEGER NOT NULL, opened_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL,"        \
+    " committed_ms INTEGER NOT NULL, updates INTEGER NOT NULL, samples INTEGER NOT NULL,"          \
+    " loss REAL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"                     \
+    " heaviest INTEGER NOT NULL DEFAULT 0, heaviest_share REAL NOT NULL DEFAULT 0,"                \
+    " furthest INTEGER NOT NULL DEFAULT 0, furthest_norm REAL NOT NULL DEFAULT 0,"                 \
+    " own_dropped INTEGER NOT NULL DEFAULT 0, closing_ms INTEGER NOT NULL DEFAULT 0,"              \
+    " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;"
+#define FEDSERVER_SCHEMA_ROUNDS_COLUMNS                                                            \
+    "task, number, attempts, opened_ms, deadline_ms, committed_ms, updates, samples, loss,"        \
+    " update_bytes, delta_bytes, heaviest, heaviest_share, furthest, furthest_norm, own_dropped,"  \
+    " closing_ms"
+#define FEDSERVER_SCHEMA_METRICS_15                                                                \
+    "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"      \
+    " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"                       \
+    " correct INTEGER NOT NULL, loss REAL,"                                                        \
+    " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;"
+
 /*
  * The tables of a new server.db.
  *
@@ -117,22 +137,8 @@
             "NULL,"                                                                                \
             " part BLOB NOT NULL, digest INTEGER, len INTEGER,"                                    \
             " PRIMARY KEY (task, version)) STRICT;" FEDSERVER_SCHEMA_KEPT                          \
-            "CREATE TABLE rounds (task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT "     \
-            "NULL,"                                                                                \
-            " attempts INTEGER NOT NULL, opened_ms INTEGER NOT NULL, deadline_ms INTEGER NOT "     \
-            "NULL,"                                                                                \
-            " committed_ms INTEGER NOT NULL, updates INTEGER NOT NULL, samples INTEGER NOT NULL,"  \
-            " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"    \
-            " heaviest INTEGER NOT NULL DEFAULT 0, heaviest_share REAL NOT NULL DEFAULT 0,"        \
-            " furthest INTEGER NOT NULL DEFAULT 0, furthest_norm REAL NOT NULL DEFAULT 0,"         \
-            " own_dropped INTEGER NOT NULL DEFAULT 0, closing_ms INTEGER NOT NULL DEFAULT 0,"      \
-            " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;",                                 \
-            FEDSERVER_SCHEMA_UPDATES_4                                                             \
-            "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "   \
-            "NULL,"                                                                                \
-            " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"               \
-            " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                       \
-            " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;",                        \
+                FEDSERVER_SCHEMA_ROUNDS_15,                                                        \
+            FEDSERVER_SCHEMA_UPDATES_4 FEDSERVER_SCHEMA_METRICS_15,                                \
             FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_KEYFRAMES_13       \
                 FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT           \
                     FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES,                                  \
@@ -204,6 +210,13 @@
             FEDSERVER_SCHEMA_LEASES                                                                \
             "INSERT INTO leases SELECT lease_task, lease_round, d.id FROM devices d JOIN tasks t"  \
             " ON t.id = lease_task WHERE t.state NOT IN (2, 4) AND lease <> counted_lease;",       \
+            "ALTER TABLE rounds RENAME TO rounds_14;" FEDSERVER_SCHEMA_ROUNDS_15                   \
+            "INSERT INTO rounds (" FEDSERVER_SCHEMA_ROUNDS_COLUMNS                                 \
+            ") SELECT " FEDSERVER_SCHEMA_ROUNDS_COLUMNS " FROM rounds_14; DROP TABLE rounds_14;"   \
+            "ALTER TABLE metrics RENAME TO metrics_14;" FEDSERVER_SCHEMA_METRICS_15                \
+            "INSERT INTO metrics (task, version, device, samples, correct, loss)"                  \
+            " SELECT task, version, device, samples, correct, loss FROM metrics_14;"               \
+            "DROP TABLE metrics_14;",                                                              \
     }
 
 #endif

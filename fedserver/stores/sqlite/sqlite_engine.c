@@ -1,5 +1,7 @@
 /* SQLite as the engine of the functions in stores/sql, and the store's function shrink. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/updates.h"
@@ -36,7 +38,9 @@ static int64_t engine_integer(const fedserver_sql_row *row, int column) {
 }
 
 static double engine_real(const fedserver_sql_row *row, int column) {
-    return sqlite3_column_double(row->cursor, column);
+    return sqlite3_column_type(row->cursor, column) == SQLITE_NULL
+               ? (double)NAN
+               : sqlite3_column_double(row->cursor, column);
 }
 
 static const void *engine_bytes(const fedserver_sql_row *row, int column, size_t *len) {

@@ -131,6 +131,17 @@ final class ClientTest {
         }
     }
 
+    public void a_result_may_have_no_loss() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            try (Client client = home.device("d").open()) {
+                Event event = client.step((model, round) -> new TrainResult(1));
+                Check.equal(event.outcome, Event.Outcome.COUNTED);
+                Check.that(Float.isNaN(event.loss), "the loss is " + event.loss);
+            }
+        }
+    }
+
     public void texts_are_any_utf_8() throws Exception {
         String name = "Ger\u00e4t \ud83d\ude00"; // the emoji has four bytes in UTF-8, six in JNI's own encoding
         String ca;

@@ -1,7 +1,11 @@
 /* Records of the client's store: a record is read back exactly as it was stored, or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "fed_cases.h"
 #include "fedclient/state/record.h"
+
+enum { LOSS_AT = 48 }; /* of the head, as docs/durability.md describes it */
 
 static int setup(void **state) {
     fedclient_platform *store = calloc(1, sizeof *store);
@@ -18,9 +22,9 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void store_residual(const fedclient_platform *store) {
+static void store_residual(const fedclient_platform *store, float loss) {
     const fedclient_residual_head head = {
-        .seq = 3, .task = 7, .lease = UINT64_MAX, .round = 5, .samples = 6, .loss = 0.25f};
+        .seq = 3, .task = 7, .lease = UINT64_MAX, .round = 5, .samples = 6, .loss = loss};
     fedclient_record record;
     size_t count = 0;
     assert_fed_ok(fedclient_record_new(3 * sizeof(float), &record));
@@ -36,7 +40,7 @@ FED_TEST_WITH(a_residual_comes_back_as_it_was, const fedclient_platform *store) 
     fedclient_residual_head head;
     fedclient_record record;
     size_t count = 0;
-    store_residual(store);
+    store_residual(store, 0.25f);
     assert_fed_ok(fedclient_residual_load(store, 0, &head, &record, NULL));
     assert_int_equal(head.seq, 3);
     assert_int_equal(head.task, 7);
@@ -47,6 +51,22 @@ FED_TEST_WITH(a_residual_comes_back_as_it_was, const fedclient_platform *store) 
     const float *values = fedclient_record_values(&record, &count);
     assert_int_equal(count, 3);
     assert_true(values[0] == -1.5f && values[2] == 0.5f);
+    fedclient_record_free(&record);
+}
+
+FED_TEST_WITH(a_residual_without_a_loss_comes_back_without_one, const fedclient_platform *store) {
+    fedclient_residual_head head;
+    fedclient_record record;
+    float stored = 1;
+    store_residual(store, NAN);
+    assert_fed_ok(fedclient_residual_load(store, 0, &head, &record, NULL));
+    assert_true(isnan(head.loss));
+    memcpy(&stored, record.bytes + LOSS_AT, sizeof stored);
+    assert_true(stored == 0); /* what an older release reads */
+    fedclient_record_free(&record);
+    store_residual(store, 0);
+    assert_fed_ok(fedclient_residual_load(store, 0, &head, &record, NULL));
+    assert_true(head.loss == 0);
     fedclient_record_free(&record);
 }
 
@@ -83,7 +103,7 @@ FED_TEST_WITH(nothing_stored_is_no_error, const fedclient_platform *store) {
 }
 
 FED_TEST_WITH(every_flipped_bit_is_noticed, const fedclient_platform *store) {
-    store_residual(store);
+    store_residual(store, 0.25f);
     uint8_t *data = NULL;
     size_t len = 0;
     assert_fed_ok(store->get(store->user, "residual", &data, &len, NULL));
@@ -100,7 +120,7 @@ FED_TEST_WITH(every_flipped_bit_is_noticed, const fedclient_platform *store) {
 }
 
 FED_TEST_WITH(every_shorter_file_is_refused, const fedclient_platform *store) {
-    store_residual(store);
+    store_residual(store, 0.25f);
     uint8_t *data = NULL;
     size_t len = 0;
     assert_fed_ok(store->get(store->user, "residual", &data, &len, NULL));

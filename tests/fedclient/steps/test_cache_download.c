@@ -21,8 +21,9 @@ typedef enum cache_trouble {
     EMPTY,     /* status 200 without a byte */
     DRIPPING,
     /* These are no failures of the cache: */
-    MIDWAY, /* the connection breaks after half of the bytes */
-    WHOLE,  /* ranges are ignored: the answer is 200 with all bytes */
+    MIDWAY,       /* the connection breaks after half of the bytes */
+    WHOLE,        /* ranges are ignored: the answer is 200 with all bytes */
+    WHOLE_MIDWAY, /* likewise, and the connection breaks after half of the bytes that are missing */
 } cache_trouble;
 
 typedef enum address_trouble {
@@ -168,6 +169,9 @@ static void spoil(cache_trouble trouble, fedclient_range *range, int *status, fe
     case MIDWAY:
         answer->len = (answer->len + 1) / 2;
         break;
+    case WHOLE_MIDWAY:
+        answer->len = (size_t)range->first + (answer->len - (size_t)range->first + 1) / 2;
+        break;
     default:
         assert_true(trouble == NONE || trouble == WHOLE);
         break;
@@ -178,7 +182,8 @@ static void give(const world *w, const fedclient_request *request, cache_trouble
                  int *status, fed_writer *answer) {
     const fed_writer *bytes = &find(w, request->url)->bytes;
     fedclient_range *range = request->range;
-    const bool part = trouble != WHOLE && (range->first != 0 || range->most != 0);
+    const bool whole = trouble == WHOLE || trouble == WHOLE_MIDWAY;
+    const bool part = !whole && (range->first != 0 || range->most != 0);
     const size_t first = part ? (size_t)range->first : 0;
     size_t len = bytes->len - first;
     len = part && range->most != 0 && range->most < len ? (size_t)range->most : len;
@@ -217,7 +222,7 @@ static fed_status cache_send(void *user, const fedclient_request *request, int *
     if (answer->len > request->answer_limit) {
         return fed_fail(err, FED_ERANGE, "the cache's answer exceeds the limit of the request");
     }
-    return trouble == MIDWAY || trouble == DRIPPING
+    return trouble == MIDWAY || trouble == WHOLE_MIDWAY || trouble == DRIPPING
                ? fed_fail(err, FED_ENET, "the cache's connection broke")
                : FED_OK;
 }
@@ -339,6 +344,15 @@ FED_TEST_WITH(a_cache_without_ranges_is_good_enough, world *w) {
     w->times = 100;
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(w->device.fake.downloads, 1);
+    fed_device_check(&w->device, 0);
+}
+
+FED_TEST_WITH(a_whole_answer_that_breaks_carries_bytes_too, world *w) {
+    w->trouble = WHOLE_MIDWAY;
+    w->times = 6;
+    assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(w->device.fake.downloads, 1);
+    assert_true(w->asked > PIECES);
     fed_device_check(&w->device, 0);
 }
 

@@ -1,6 +1,8 @@
 /* The callback's values in the program's own memory: no training is lost, no pointer is kept. A
  * callback that calls the library. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "fed_cases.h"
 #include "fed_device.h"
 #include "fedclient/state/record.h"
@@ -117,6 +119,59 @@ FED_TEST_WITH(a_store_that_is_memory_needs_none, giver *g) {
     fed_device_restart(&g->device);
     assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(g->given, 0);
+}
+
+static fed_status train_without_loss(void *user, fedclient_round *round, fed_error *err) {
+    (void)user;
+    (void)err;
+    round->samples = 10;
+    return FED_OK;
+}
+
+static fedclient_event without_loss(giver *g, bool old, bool killed) {
+    g->device.fake.no_absent_loss = old;
+    if (killed) { /* between training and upload: the loss comes from the stored record */
+        g->device.flash.dies_at = g->device.flash.puts + 1;
+        fedclient_event event;
+        (void)fed_device_step(&g->device, &event);
+        fed_device_restart(&g->device);
+    }
+    return fed_device_event(&g->device);
+}
+
+FED_TEST_WITH(a_callback_without_a_loss_sends_none_to_a_coordinator_that_knows, giver *g) {
+    g->device.options.room = NULL;
+    g->device.options.train = train_without_loss;
+    fed_device_restart(&g->device);
+    for (int k = 0; k < 3; k++) {
+        const fedclient_event event = without_loss(g, k == 2, k == 1);
+        assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
+        assert_true(k == 2 ? event.loss == 0 && g->device.fake.loss == 0
+                           : isnan(event.loss) && isnan(g->device.fake.loss));
+    }
+}
+
+FED_TEST_WITH(an_evaluation_without_a_loss_sends_none_to_a_coordinator_that_knows, giver *g) {
+    g->device.options.role = FED_ROLE_EVALUATE;
+    g->device.options.train = measure_in_block;
+    for (int k = 0; k < 2; k++) {
+        g->device.fake.no_absent_loss = k == 1;
+        g->device.fake.evaluated = 0;
+        fed_device_restart(&g->device);
+        const fedclient_event event = fed_device_event(&g->device);
+        assert_int_equal(event.outcome, FEDCLIENT_EVALUATED);
+        assert_true(k == 1 ? g->device.fake.metric.loss == 0 : isnan(g->device.fake.metric.loss));
+        assert_true(isnan(event.loss) == (k == 0));
+    }
+}
+
+FED_TEST_WITH(a_loss_that_is_no_number_is_a_fault, giver *g) {
+    g->device.loss = NAN;
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_RETRY);
+    assert_fed_says(g->device.err, "left a loss of nan");
+    g->device.loss = 0.5f;
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
+    assert_true(g->device.fake.loss == 0.5f);
 }
 
 static void assert_library_refuses(giver *g) {

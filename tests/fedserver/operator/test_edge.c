@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include <math.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -147,6 +148,41 @@ static void a_round_goes_up_as_one_change_that_weighs_its_samples(void **state) 
     assert_values(w->values, 2.5f, 0);
     assert_int_equal(w->change.samples, 40);
     assert_true(w->change.loss > 0);
+}
+
+static void train_without_loss(world *w, int k) {
+    static const float x[SIZE] = {0};
+    const fed_assignment work = work_of(w, k);
+    const float none = NAN;
+    fed_writer body;
+    fed_writer_growing(&body);
+    device_encode(&work, x, 10, &body);
+    memcpy(body.data + 8 + 4 + 8 + 4, &none, sizeof none);
+    answer a =
+        coordinator_ask(&w->home, &w->device[k], "POST", "/v1/update", "", body.data, body.len);
+    assert_int_equal(a.status, 200);
+    answer_free(&a);
+    fed_writer_free(&body);
+}
+
+static void a_round_whose_devices_told_no_loss_goes_up_without_one(void **state) {
+    world *w = *state;
+    assign(w, 0, 100);
+    turn(w);
+    train(w, 0, 1, 10);
+    train_without_loss(w, 1);
+    assert_true(turn(w));
+    assert_true(w->change.loss == 0.5f);
+    w->offer.number++;
+    assign(w, 1, 100);
+    turn(w);
+    train_without_loss(w, 0);
+    train_without_loss(w, 1);
+    assert_true(turn(w));
+    assert_true(isnan(w->change.loss));
+    crash(w); /* the change comes from the record */
+    assert_true(turn(w));
+    assert_true(isnan(w->change.loss));
 }
 
 static void a_claim_that_the_edge_lowers_weighs_as_little_upstream(void **state) {
@@ -584,6 +620,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         test(the_edges_devices_get_upstreams_task_and_its_values),
         test(a_round_goes_up_as_one_change_that_weighs_its_samples),
+        test(a_round_whose_devices_told_no_loss_goes_up_without_one),
         test(a_claim_that_the_edge_lowers_weighs_as_little_upstream),
         test(a_closed_round_takes_no_update_and_gives_no_slot),
         test(an_edge_that_got_more_slots_counts_all_of_them_after_a_crash),

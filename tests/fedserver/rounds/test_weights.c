@@ -192,6 +192,20 @@ FED_TEST(one_devices_loss_does_not_become_the_rounds) {
     assert_true(settle(c, 3, 0.5).loss == (2.0 - 100.0) / 3);
 }
 
+FED_TEST(an_update_without_a_loss_is_left_out_of_the_mean) {
+    for (int lowered = 0; lowered < 2; lowered++) {
+        fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
+                                      contribution(3, lowered == 1 ? 1000 : 10, 1)};
+        c[0].loss = 4;
+        c[1].loss = 2;
+        c[2].loss = NAN;
+        const fedserver_weights s = settle(c, 3, 0.5);
+        assert_true(s.as_claimed == (lowered == 0) && s.loss == 3);
+        c[0].loss = c[1].loss = NAN;
+        assert_true(isnan(settle(c, 3, 0.5).loss));
+    }
+}
+
 /* With floating-point sums, the order of these losses would change the result. */
 FED_TEST(no_order_changes_a_bit_of_the_loss) {
     enum { COUNT = 200, ORDERS = 20 };

@@ -218,6 +218,97 @@ static void the_table_has_a_column_for_each_name(void **state) {
     answer_free(&a);
 }
 
+static int report_loss(coordinator *c, const test_device *d, uint32_t samples, float loss) {
+    const fed_assignment work = device_ask_work(c, d);
+    fed_writer body;
+    fed_writer_growing(&body);
+    device_encode(&work, zeros, samples, &body);
+    memcpy(body.data + 8 + 4 + 8 + 4, &loss, sizeof loss);
+    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", body.data, body.len);
+    const int status = a.status;
+    answer_free(&a);
+    fed_writer_free(&body);
+    return status;
+}
+
+static void measure(coordinator *c, const test_device *d, uint32_t version, float loss) {
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_metric_write(
+        &body,
+        &(fed_metric){.task = 1, .version = version, .samples = 10, .correct = 5, .loss = loss});
+    answer a = coordinator_ask(c, d, "POST", "/v1/metric", "", body.data, body.len);
+    assert_int_equal(a.status, 200);
+    answer_free(&a);
+    fed_writer_free(&body);
+}
+
+/* Check the two losses of the newest round in the status, such as "2.5 null". */
+static void expect_losses(coordinator *c, const char *want) {
+    json_t *round = newest_round(c);
+    char *loss = json_dumps(json_object_get(round, "loss"), JSON_ENCODE_ANY);
+    char *test_loss = json_dumps(json_object_get(round, "test_loss"), JSON_ENCODE_ANY);
+    char said[80];
+    snprintf(said, sizeof said, "%s %s", loss, test_loss);
+    assert_string_equal(said, want);
+    free(loss);
+    free(test_loss);
+    json_decref(round);
+}
+
+static int said_no_loss;
+
+static void hear(void *user, fed_log_level level, const char *line) {
+    (void)user;
+    (void)level;
+    said_no_loss += strstr(line, "committed with 2 updates, no loss, delta of") != NULL;
+}
+
+static const fed_log listener = {.write = hear, .level = FED_LOG_INFO};
+
+static void a_device_without_a_loss_is_left_out_of_the_mean(void **state) {
+    coordinator *c = *state;
+    const test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    const test_device judge[2] = {coordinator_enrol_evaluator(c), coordinator_enrol_evaluator(c)};
+    fed_error err = {0};
+    coordinator_task(c, task);
+    assert_int_equal(report_loss(c, &d[0], 30, NAN), 200);
+    coordinator_commit(c);
+    fedserver_close(c->server); /* the update is read again from the store */
+    assert_fed_ok_err(fedserver_open(c->directory, &listener, &c->server, &err));
+    assert_fed_ok_err(fedserver_begin(c->server, &err));
+    assert_int_equal(report_loss(c, &d[1], 10, 2.5f), 200);
+    expect_losses(c, "2.5 null");
+    measure(c, &judge[0], 1, NAN);
+    measure(c, &judge[1], 1, 4);
+    expect_losses(c, "2.5 4.0");
+    assert_int_equal(report_loss(c, &d[0], 30, NAN), 200);
+    assert_int_equal(report_loss(c, &d[1], 10, NAN), 200);
+    coordinator_commit(c);
+    assert_int_equal(said_no_loss, 1);
+    measure(c, &judge[0], 2, NAN);
+    expect_losses(c, "null null");
+    coordinator_restart(c);
+    expect_losses(c, "null null");
+    answer a = coordinator_ask(c, NULL, "GET", "/rounds.csv", "", NULL, 0);
+    assert_non_null(strstr((char *)a.body, ",2,40,,"));
+    assert_non_null(strstr((char *)a.body, ",0.5,\r\n"));
+    answer_free(&a);
+    a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    assert_non_null(strstr((char *)a.body, "fed_model_accuracy{task=\"1\"} 0.5"));
+    assert_null(strstr((char *)a.body, "fed_model_test_loss{"));
+    answer_free(&a);
+}
+
+static void a_loss_that_is_infinite_is_refused(void **state) {
+    coordinator *c = *state;
+    const test_device d = coordinator_enrol(c);
+    coordinator_task(c, task);
+    assert_int_equal(report_loss(c, &d, 1, INFINITY), 400);
+    assert_int_equal(report_loss(c, &d, 1, 1e13f), 422);
+    assert_int_equal(report_loss(c, &d, 1, 1), 200);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(a_rounds_metrics_are_means_of_its_updates),
@@ -227,6 +318,8 @@ int main(void) {
         WITH_COORDINATOR(evaluators_metrics_stand_beside_the_devices),
         WITH_COORDINATOR(an_evaluation_with_other_bytes_behind_it_is_refused),
         WITH_COORDINATOR(the_table_has_a_column_for_each_name),
+        WITH_COORDINATOR(a_device_without_a_loss_is_left_out_of_the_mean),
+        WITH_COORDINATOR(a_loss_that_is_infinite_is_refused),
     };
     return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
 }

@@ -26,12 +26,14 @@ static const struct layout {
     int number;
     const char *sql[3];
 } layouts[] = {
-    {"sqlite", 13, {FED_LAYOUT_13}},
+    {"sqlite", 14, {FED_LAYOUT_14}},
+    {"sqlite", 13, {FED_LAYOUT_14, FED_LAYOUT_13}},
     {"sqlite", 8, {FED_LAYOUT_8}},
     {"sqlite", 7, {FED_LAYOUT_8, FED_LAYOUT_7}},
     {"sqlite", 1, {FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE}},
-    {"postgres", 2, {FED_PG_LAYOUT_2}},
-    {"postgres", 1, {FED_PG_LAYOUT_2, FED_PG_LAYOUT_1}},
+    {"postgres", 3, {FED_PG_LAYOUT_3}},
+    {"postgres", 2, {FED_PG_LAYOUT_3, FED_PG_LAYOUT_2}},
+    {"postgres", 1, {FED_PG_LAYOUT_3, FED_PG_LAYOUT_2, FED_PG_LAYOUT_1}},
 };
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 

@@ -3,6 +3,7 @@
 #include "bad_line.h"
 
 #include "fed_test.h"
+#include "ip_tos.h"
 
 enum { MOST = 8192, HEAD4 = 14 + 20 + 32, HEAD6 = 14 + 40 + 20 };
 
@@ -50,7 +51,7 @@ static void collect(void *user, int from, const bad_frame *frame) {
     memcpy(out->stream + at, copy->data + p.payload, p.end - p.payload);
     out->bytes += p.end - p.payload;
     const uint8_t *ip = copy->data + p.ip;
-    uint8_t tos = p.family == 4 ? ip[1] : (uint8_t)(ip[0] << 4 | ip[1] >> 4);
+    const uint8_t tos = ip_tos(ip);
     out->marked += (tos & 0xfc) == 0x28;
     out->ce += (tos & 3) == 3;
 }

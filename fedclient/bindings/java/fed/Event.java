@@ -30,6 +30,7 @@ public final class Event {
     public final int round, version;
     /** Take the next step after this time, in milliseconds. */
     public final long waitMs;
+    /** NaN: the trainer had none. */
     public final float loss;
     /** Numbers of samples; set if a model was measured. */
     public final int samples, correct;

@@ -5,6 +5,7 @@
 #include "fed/rng.h"
 #include "fed_cases.h"
 #include "fedcodec/bursts.h"
+#include "ip_tos.h"
 #include "nic_frames.h"
 
 enum { E = 10, N = 100000, BYTES = 4 * N, TWIST = 253 };
@@ -95,8 +96,7 @@ static void passes(stream *s, const fednic_frame *sent) {
     nic_parts p;
     uint8_t protocol = 6;
     const uint8_t *ip = sent->data + 14 + 4 * s->shape.vlans;
-    uint8_t tos = s->shape.family == 4 ? ip[1] : (uint8_t)(ip[0] << 4 | ip[1] >> 4);
-    if ((tos & TOS) == COMPRESSED) {
+    if ((ip_tos(ip) & TOS) == COMPRESSED) {
         protocol = TWIST;
         s->restored++;
     }
