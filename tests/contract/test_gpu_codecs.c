@@ -5,12 +5,12 @@
 #include "fed_test.h"
 
 #include <dirent.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "codec_vectors.h"
 #include "codecs/prim/bitmap.h"
+#include "codecs/prim/eden_message.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/forms.h"
 #include "fed/bytes.h"
@@ -19,68 +19,38 @@
 #include "fedcodec/bursts.h"
 #include "fedcodec/codec_vtable.h"
 #include "fedcodec/gpu_codecs.h"
+#include "hard_values.h"
 
-enum { SKIPPED = 77, ROUNDS = 3, FEW = 6000, GUARD = 64, MUTANTS = 100, SPECS = 64 };
+enum { SKIPPED = 77, ROUNDS = 3, FEW = 6000, GUARD = 64, MUTANTS = 100, SPECS = 96 };
 
 static fed_gpu *gpu;
 static fed_gpu_stream *stream;
 static bool is_small;
 
 static const char *const more_specs[] = {
-    "twobit:t=0.01",       "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
-    "trunc:b=8",           "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
-    "dgc:p=0.1,pos=rice",  "stc:p=0.2,pos=rice",  "sbc:p=0.2,pos=rans", "sbc:p=0.2,pos=range",
-    "dgc:p=0.1,pos=auto",  "stc:p=0.01,pos=auto", "topk:p=0.5",         "topk:values=int8",
+    "twobit:t=0.01",
+    "3lc:s=1.75",
+    "inceptionn:e=8",
+    "inceptionn:e=14",
+    "trunc:b=8",
+    "trunc:b=24",
+    "trunc:b=13",
+    "sbc:p=0.2,pos=rice",
+    "dgc:p=0.1,pos=rice",
+    "stc:p=0.2,pos=rice",
+    "sbc:p=0.2,pos=rans",
+    "sbc:p=0.2,pos=range",
+    "dgc:p=0.1,pos=auto",
+    "stc:p=0.01,pos=auto",
+    "topk:p=0.5",
+    "topk:values=int8",
     "dgc:values=bfloat16",
+    "eden:bits=3,bucket=256",
+    "eden:bits=2,bucket=128,rotations=2",
 };
 
 static const size_t sizes[] = {0,    1,    2,    3,    4,    5,    6,    255,  256,   257,  1023,
                                1024, 1025, 1279, 1281, 4097, 5119, 5120, 5121, 10241, 70001};
-
-typedef enum fill {
-    FILL_GAUSS,
-    FILL_HEAVY,
-    FILL_DENORMAL,
-    FILL_ZERO,
-    FILL_TIED,
-    FILL_HUGE,
-    FILL_SPARSE,
-    FILL_SPIKE,
-    FILL_COUNT
-} fill;
-
-static const char *const fill_names[FILL_COUNT] = {"Gauss", "heavy tails", "denormals", "zeros",
-                                                   "ties",  "huge",        "sparse",    "spike"};
-
-static float fill_value(fill kind, size_t i, size_t n, fed_rng *rng) {
-    const float u = fed_rng_float(rng) - 0.5F;
-    switch (kind) {
-    case FILL_HEAVY:
-        return u / (1e-6F + fabsf(fed_rng_float(rng) - 0.5F));
-    case FILL_DENORMAL:
-        return i % 3 == 0 ? FLT_TRUE_MIN * (float)(i % 5) : u * 1e-38F;
-    case FILL_ZERO:
-        return u > 0.0F ? 0.0F : -0.0F;
-    case FILL_TIED:
-        return 0.25F * (float)((int)fed_rng_below(rng, 5) - 2);
-    case FILL_HUGE:
-        return u > 0.2F ? 0x1.4p126F : u < -0.2F ? -0x1.4p126F : u;
-    case FILL_SPARSE:
-        return fed_rng_below(rng, 200) == 0 ? u : 0.0F;
-    case FILL_SPIKE:
-        return i == n / 3 ? -7.0F : 0.0F;
-    default:
-        return 0.02F * (fed_rng_float(rng) + fed_rng_float(rng) + fed_rng_float(rng) - 1.5F);
-    }
-}
-
-static void make_values(fill kind, size_t n, uint32_t round, float *x) {
-    fed_rng rng;
-    fed_rng_init(&rng, 23 + round, (uint32_t)kind, (uint32_t)n);
-    for (size_t i = 0; i < n; i++) {
-        x[i] = fill_value(kind, i, n, &rng);
-    }
-}
 
 /* The arrays of `host` are on the host, all others on the device. */
 
@@ -231,6 +201,10 @@ static bool has_param(const fedcodec *codec, const char *key) {
     return param->key != NULL;
 }
 
+static bool is_eden(const fedcodec *codec) {
+    return strcmp(codec->vtable->name, "eden") == 0;
+}
+
 /* Return the message's byte that names the code of its values or positions; 0: none. */
 static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { NAMES = 0x7fc00000 };
@@ -246,6 +220,9 @@ static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, si
 
 static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { RANS = 32, RANGE = 64 };
+    if (is_eden(codec)) {
+        return len > 0 && (src[0] & EDEN_FEW) != 0;
+    }
     const uint8_t said = said_by(codec, src, len, n);
     const bool narrow = has_param(codec, "values") && fedcodec_form_is_byte(said);
     return narrow || (has_param(codec, "pos") && said >= RANS && said <= RANGE);
@@ -369,14 +346,26 @@ static bool open_codec(place *p) {
 static place opened[SPECS];
 static size_t specs;
 
+/* Is this codec to be tried? Some parameters do not go together, and some codecs come twice. */
+static bool is_wanted(const place *p) {
+    const char *wanted = getenv("FED_TEST_CODEC");
+    const fedcodec_vtable *vtable = p->codec.vtable;
+    for (size_t k = 0; k < specs; k++) {
+        if (strcmp(opened[k].spec, p->spec) == 0) {
+            return false;
+        }
+    }
+    return (wanted == NULL || strncmp(p->spec, wanted, strlen(wanted)) == 0) &&
+           (!is_small || is_preset(&p->codec)) &&
+           (vtable->conflict == NULL || vtable->conflict(p->codec.param) == NULL);
+}
+
 static int open_codecs(void **state) {
     (void)state;
-    const char *wanted = getenv("FED_TEST_CODEC");
     place p = {0};
     for (size_t k = 0; nth_codec(k, &p.codec); k++) {
         fedcodec_format(&p.codec, p.spec);
-        const bool is_wanted = wanted == NULL || strncmp(p.spec, wanted, strlen(wanted)) == 0;
-        if (is_wanted && (!is_small || is_preset(&p.codec)) && open_codec(&p)) {
+        if (is_wanted(&p) && open_codec(&p)) {
             assert_true(specs < SPECS);
             opened[specs++] = p;
         }
@@ -431,6 +420,23 @@ static void many_values_have_the_processors_bits(void **state) {
 static void each_codec_gives_the_processors_bits(void **state) {
     (void)state;
     on_each_codec(same_bits);
+}
+
+/* A message of eden begins with a digest of the values, which has other steps for each range of
+ * lengths. */
+static void digests_of_all_lengths(void **state) {
+    enum { MOST = 330 };
+    (void)state;
+    for (size_t k = 0; k < specs; k++) {
+        place *p = &opened[k];
+        for (size_t n = 0; n <= MOST && is_eden(&p->codec) && is_preset(&p->codec); n++) {
+            size_t len = 0;
+            reserve(p, n, fedcodec_bound(&p->codec, n));
+            make_values(FILL_GAUSS, n, 0, p->host.x);
+            assert_int_equal(encode_both(p, "a length", p->host.x, &len), FED_OK);
+            release(p);
+        }
+    }
 }
 
 static void same_constant(place *p) {
@@ -759,6 +765,7 @@ static int run_all(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_codec_gives_the_processors_bits),
         cmocka_unit_test(many_values_have_the_processors_bits),
+        cmocka_unit_test(digests_of_all_lengths),
         cmocka_unit_test(long_lists_of_positions),
         cmocka_unit_test(padding_after_many_signs_is_checked),
         cmocka_unit_test(narrow_values_are_left_to_the_processor),
