@@ -337,14 +337,17 @@ FUNC int eden_codes_bad(GLOBAL const u8 *src, eden e) {
     return bits == 0 ? any != 0 : bits < EDEN_LEAST || bits > BITS_OF(eden_scale_max(e, wide));
 }
 
-KERNEL eden_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL head *h) {
+/* few: other kernels read messages of a few values; else only the processor does. */
+KERNEL eden_check(GLOBAL const u8 *src, u32 cap, u32 n, u32 few, GLOBAL head *h) {
     const u32 len = h->len;
     if (len > cap || eden_lead_bad(src, len)) {
         fail(h, FED_EFORMAT);
         return;
     }
     if ((src[0] & EDEN_FEW) != 0) {
-        fail(h, FED_EVERSION);
+        if (few == 0) {
+            fail(h, FED_EVERSION);
+        }
         return;
     }
     const eden e = eden_of(src[0], src[1], n);
@@ -388,7 +391,7 @@ KERNEL eden_read(GLOBAL const u8 *src, u32 n, float w, u32 set, GLOBAL float *y,
     LOCAL float fitted[EDEN_BUCKETS];
     LOCAL float levels[EDEN_LEVELS];
     LOCAL u32 signs[2 * EDEN_WORDS];
-    if (h->status != 0) {
+    if (h->status != 0 || (src[0] & EDEN_FEW) != 0) {
         return;
     }
     const eden e = eden_of(src[0], src[1], n);

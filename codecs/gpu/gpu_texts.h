@@ -13,6 +13,7 @@ extern const char fedcodec_gpu_dense_text[];
 extern const char fedcodec_gpu_select_text[];
 extern const char fedcodec_gpu_sparse_text[];
 extern const char fedcodec_gpu_sparse_read_text[];
+extern const char fedcodec_gpu_eden_few_text[];
 
 #define FEDCODEC_GPU(folder) extern const char fedcodec_gpu_##folder##_text[];
 #include "codecs/gpu/gpu_codecs.def"
