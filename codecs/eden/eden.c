@@ -72,16 +72,8 @@ static const char *eden_conflict(const double *param) {
                : NULL;
 }
 
-static uint8_t flags_for(const double *param) {
-    const bool few = param[EDEN_PARAM_P] < 1.0;
-    const bool twice = param[EDEN_PARAM_ROTATIONS] == EDEN_ROTATIONS_TWO ||
-                       (few && param[EDEN_PARAM_ROTATIONS] == EDEN_ROTATIONS_AUTO);
-    return (uint8_t)((unsigned)param[EDEN_PARAM_BITS] | (twice ? EDEN_TWICE : 0) |
-                     (few ? EDEN_FEW : 0) | (param[EDEN_PARAM_SCALE] > 0.0 ? EDEN_ONE_SCALE : 0));
-}
-
 static eden_layout layout_for(const double *param, size_t n) {
-    return eden_layout_of(flags_for(param), (unsigned)param[EDEN_PARAM_BUCKET] + EDEN_SHIFT_MIN, n);
+    return eden_layout_of(eden_flags_of(param), eden_shift_of(param), n);
 }
 
 /* The magnitudes for bits = 1 to 4: the best levels for a normal distribution, in 1/1024 of its
@@ -247,7 +239,7 @@ static fed_status eden_encode(const fedcodec_job *job, size_t *len) {
     const eden_layout to = layout_for(job->param, job->n);
     const uint32_t draw =
         (uint32_t)fed_digest(job->x, job->n) ^ (uint32_t)job->param[EDEN_PARAM_SEED];
-    job->dst[0] = flags_for(job->param);
+    job->dst[0] = eden_flags_of(job->param);
     job->dst[1] = (uint8_t)to.shift;
     fedcodec_store_u32(job->dst + 2, draw);
     if (to.few) {

@@ -25,25 +25,6 @@ enum { DROPPED = 20, BYTE_MOST = 255, LEAST = 7 };
 /* The streams of random numbers of a draw: 0 and 1 are the signs of the rotations. */
 enum { ROUNDING = 2 };
 
-static unsigned most_of(double p, unsigned shift) {
-    return 1 + 2 * (unsigned)(p * (double)(1u << (shift - 1)));
-}
-
-/* Return how many values are sent of a bucket of this width. The number is odd: after one rotation,
- * an even number of signs could add up to 0. */
-static size_t sent_of(unsigned most, unsigned shift, size_t wide) {
-    return 1 + 2 * (most * wide >> (shift + 1));
-}
-
-static size_t sent_of_all(unsigned most, const eden_layout *l) {
-    size_t sent = 0;
-    if (l->buckets > 0) {
-        const size_t last = eden_width(eden_count(l, l->buckets - 1));
-        sent = (l->buckets - 1) * most + sent_of(most, l->shift, last);
-    }
-    return sent;
-}
-
 static size_t marks_at(const eden_layout *l) {
     return MOST_LEN + (l->one_scale ? ONE_LEN : BASE_LEN);
 }
@@ -52,15 +33,11 @@ static size_t marks_len(const eden_layout *l) {
     return l->one_scale ? fedcodec_bitmap_len(l->buckets) : l->buckets;
 }
 
-static double share_of(unsigned most, const eden_layout *l) {
-    return (double)most / (double)((size_t)1 << l->shift);
-}
-
 size_t fedcodec_eden_few_bound(const double *param, const eden_layout *l) {
-    const unsigned most = most_of(param[EDEN_PARAM_P], l->shift);
-    const size_t sent = sent_of_all(most, l);
+    const unsigned most = eden_most_of(param[EDEN_PARAM_P], l->shift);
+    const size_t sent = eden_sent_of_all(most, l);
     return marks_at(l) + marks_len(l) + fedcodec_bitmap_len(sent) + 1 +
-           fedcodec_positions_bound(share_of(most, l), eden_width_of_all(l), sent);
+           fedcodec_positions_bound(eden_share_of(most, l), eden_width_of_all(l), sent);
 }
 
 /* The sums that give a bucket's scale, and the high bits of this scale. */
@@ -80,7 +57,7 @@ typedef struct work {
 } work;
 
 size_t fedcodec_eden_few_work(const double *param, const eden_layout *l) {
-    const size_t places = l->buckets * most_of(param[EDEN_PARAM_P], l->shift);
+    const size_t places = l->buckets * eden_most_of(param[EDEN_PARAM_P], l->shift);
     return l->buckets * sizeof(bucket_sums) + places * (sizeof(uint32_t) + 1) + MORE;
 }
 
@@ -192,7 +169,7 @@ static void choose(float least, const float *v, size_t wide, size_t k, uint16_t 
  * magnitude. */
 static void choose_in_bucket(const chooser *c, size_t k, int32_t largest) {
     const size_t count = eden_count(&c->l, k), wide = eden_width(count);
-    const size_t sent = sent_of(c->most, c->l.shift, wide), first = k * c->most;
+    const size_t sent = eden_sent_of(c->most, c->l.shift, wide), first = k * c->most;
     float v[EDEN_BUCKET_MAX], up = 1.0f;
     uint16_t place[EDEN_BUCKET_MAX + 1];
     if (!eden_copy(c->x + eden_first(&c->l, k), count, wide, largest, v, &up)) {
@@ -290,7 +267,7 @@ static size_t gather(const chooser *c, const uint8_t *marks) {
     size_t all = 0;
     for (size_t k = 0; k < l->buckets; k++) {
         if (is_sent(l, marks, k)) {
-            const size_t sent = sent_of(c->most, l->shift, eden_width(eden_count(l, k)));
+            const size_t sent = eden_sent_of(c->most, l->shift, eden_width(eden_count(l, k)));
             memmove(c->work.index + all, c->work.index + k * c->most, sent * sizeof(uint32_t));
             memmove(c->work.negative + all, c->work.negative + k * c->most, sent);
             all += sent;
@@ -310,7 +287,7 @@ static fed_status put_sent(const fedcodec_job *job, const chooser *c, size_t sen
     }
     size_t size = 0;
     FED_TRY(fedcodec_positions_put((fedcodec_pos)job->param[EDEN_PARAM_POS],
-                                   share_of(c->most, &c->l), chosen, eden_width_of_all(&c->l),
+                                   eden_share_of(c->most, &c->l), chosen, eden_width_of_all(&c->l),
                                    dst + signs + 1, job->cap - (size_t)(dst + signs + 1 - job->dst),
                                    &size, dst + signs));
     *len = signs + 1 + size;
@@ -320,7 +297,7 @@ static fed_status put_sent(const fedcodec_job *job, const chooser *c, size_t sen
 fed_status fedcodec_eden_few_encode(const fedcodec_job *job, const eden_layout *l, uint32_t draw,
                                     uint8_t *dst, size_t *len) {
     chooser c = {.l = *l, .x = job->x, .draw = draw};
-    c.most = most_of(job->param[EDEN_PARAM_P], l->shift);
+    c.most = eden_most_of(job->param[EDEN_PARAM_P], l->shift);
     c.guess = quantile(((double)c.most + 3.0 * sqrt((double)c.most) + 2.0) /
                        (double)((size_t)1 << l->shift));
     c.work = work_of(job->work, l, l->buckets * c.most);
@@ -374,7 +351,7 @@ fed_status fedcodec_eden_few_open(fedcodec_eden_few *r, const eden_layout *l, co
     FED_REQUIRE(r->most % 2 == 1 && r->most < 1u << l->shift, FED_EFORMAT);
     for (size_t k = 0; k < l->buckets; k++) {
         const size_t wide = eden_width(eden_count(l, k));
-        r->sent += is_sent(l, r->marks, k) ? sent_of(r->most, l->shift, wide) : 0;
+        r->sent += is_sent(l, r->marks, k) ? eden_sent_of(r->most, l->shift, wide) : 0;
     }
     if (l->one_scale) {
         r->one = fedcodec_load_f32(src + MOST_LEN);
@@ -420,7 +397,7 @@ float fedcodec_eden_few_read(fedcodec_eden_few *r, const eden_layout *l, size_t 
     if (!is_sent(l, r->marks, k)) {
         return 0.0f;
     }
-    const size_t first = eden_first(l, k), sent = sent_of(r->most, l->shift, wide);
+    const size_t first = eden_first(l, k), sent = eden_sent_of(r->most, l->shift, wide);
     for (size_t i = 0; i < sent; i++, r->sign++) {
         const size_t place = next_position(r) - first; /* before the bucket: a large number */
         if (place >= wide) {
@@ -432,7 +409,7 @@ float fedcodec_eden_few_read(fedcodec_eden_few *r, const eden_layout *l, size_t 
 }
 
 float fedcodec_eden_few_skip(fedcodec_eden_few *r, const eden_layout *l, size_t k, size_t wide) {
-    const size_t sent = is_sent(l, r->marks, k) ? sent_of(r->most, l->shift, wide) : 0;
+    const size_t sent = is_sent(l, r->marks, k) ? eden_sent_of(r->most, l->shift, wide) : 0;
     for (size_t i = 0; i < sent; i++, r->sign++) {
         (void)next_position(r);
     }
@@ -440,7 +417,7 @@ float fedcodec_eden_few_skip(fedcodec_eden_few *r, const eden_layout *l, size_t 
 }
 
 size_t fedcodec_eden_few_sent(const fedcodec_eden_few *r, const eden_layout *l, size_t wide) {
-    return sent_of(r->most, l->shift, wide);
+    return eden_sent_of(r->most, l->shift, wide);
 }
 
 /* The table has the fractions for a share of 1, 1/2, 1/4 and so on of the values, and many values.
@@ -449,7 +426,7 @@ size_t fedcodec_eden_few_sent(const fedcodec_eden_few *r, const eden_layout *l, 
 double fedcodec_eden_few_kept(const double *param, const eden_layout *l) {
     static const double kept[] = {0.63662, 0.80786, 0.67801, 0.484,   0.31703, 0.19691,
                                   0.11797, 0.06887, 0.03943, 0.02223, 0.01238};
-    const double share = share_of(most_of(param[EDEN_PARAM_P], l->shift), l);
+    const double share = eden_share_of(eden_most_of(param[EDEN_PARAM_P], l->shift), l);
     size_t k = 0;
     double larger = 1.0;
     for (; k + 2 < sizeof kept / sizeof kept[0] && share <= larger / 2.0; k++) {

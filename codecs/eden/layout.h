@@ -1,84 +1,13 @@
-/* eden's messages: how a tensor is divided into buckets, and what a message begins with. */
+/* eden: rotate a bucket of values, and rotate it back. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_EDEN_LAYOUT_H
 #define FEDCODEC_EDEN_LAYOUT_H
 
-#include <stdbool.h>
-
 #include "codecs/eden/rotation.h"
+#include "codecs/prim/eden_message.h"
 #include "codecs/prim/floats.h"
 
-/*
- * A message begins with EDEN_LEAD bytes: a byte with the flags below and the number of bits of a
- * code, the binary logarithm of the bucket size, and the draw, which seeds the random signs.
- */
-enum {
-    EDEN_LEAD = 6,
-    EDEN_BITS_MAX = 4,
-    EDEN_SHIFT_MIN = 6,
-    EDEN_SHIFT_MAX = 10,
-    EDEN_BUCKET_MAX = 1 << EDEN_SHIFT_MAX
-};
-enum { EDEN_BITS = 7, EDEN_TWICE = 8, EDEN_FEW = 16, EDEN_ONE_SCALE = 32 };
-
-/** The values of the parameter rotations. Auto is 1 for p = 1, else 2. */
-enum { EDEN_ROTATIONS_AUTO, EDEN_ROTATIONS_ONE, EDEN_ROTATIONS_TWO };
-
-/** The parameters, in this order. */
-enum {
-    EDEN_PARAM_BITS,
-    EDEN_PARAM_BUCKET,
-    EDEN_PARAM_SEED,
-    EDEN_PARAM_P,
-    EDEN_PARAM_ROTATIONS,
-    EDEN_PARAM_SCALE,
-    EDEN_PARAM_POS
-};
-
-typedef struct eden_layout {
-    unsigned bits, shift; /* of a code; of a bucket's size */
-    bool twice;           /* buckets are rotated twice */
-    bool few;             /* only values of large magnitude are sent */
-    bool one_scale;       /* of the tensor, not of each bucket */
-    size_t n, buckets;
-} eden_layout;
-
-static inline eden_layout eden_layout_of(uint8_t flags, unsigned shift, size_t n) {
-    return (eden_layout){.bits = flags & EDEN_BITS,
-                         .shift = shift,
-                         .twice = (flags & EDEN_TWICE) != 0,
-                         .few = (flags & EDEN_FEW) != 0,
-                         .one_scale = (flags & EDEN_ONE_SCALE) != 0,
-                         .n = n,
-                         .buckets = (n >> shift) + ((n & (((size_t)1 << shift) - 1)) != 0)};
-}
-
-/** Return the number of bucket k's first value. */
-static inline size_t eden_first(const eden_layout *l, size_t k) {
-    return k << l->shift;
-}
-
-/** Return how many values bucket k has. */
-static inline size_t eden_count(const eden_layout *l, size_t k) {
-    const size_t bucket = (size_t)1 << l->shift, left = l->n - eden_first(l, k);
-    return left < bucket ? left : bucket;
-}
-
-/** Return the width of a bucket of `count` values: the least power of two that holds them. */
-static inline size_t eden_width(size_t count) {
-    size_t wide = EDEN_LANES;
-    while (wide < count) {
-        wide *= 2;
-    }
-    return wide;
-}
-
-/** Return the widths of all buckets together. */
-static inline size_t eden_width_of_all(const eden_layout *l) {
-    return l->buckets == 0
-               ? 0
-               : eden_first(l, l->buckets - 1) + eden_width(eden_count(l, l->buckets - 1));
-}
+_Static_assert((int)EDEN_WIDTH_MIN >= (int)EDEN_LANES, "a bucket fills vectors");
 
 /**
  * Return the largest scale of a bucket. Before the scale, a decoded value is below 2^12 d after one

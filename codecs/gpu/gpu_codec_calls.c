@@ -137,6 +137,7 @@ static fed_status read_message(fedcodec_gpu *c, fed_gpu_stream *stream, const ui
     FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
     const fedcodec_gpu_job job = {.stream = stream,
                                   .module = c->module,
+                                  .param = c->codec.param,
                                   .message = (uint8_t *)src,
                                   .cap = (uint32_t)cap,
                                   .n = (uint32_t)n,

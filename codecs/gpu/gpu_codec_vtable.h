@@ -12,14 +12,14 @@
  * fedcodec_gpu_NAME. Add a line to gpu_codecs.def. contract.test_gpu_codecs compares each codec
  * with the processor's version. codec.cl is the first of a codec's kernel sources. Codecs that
  * write the same number of bits for each value share dense_gpu.c and, except for trunc, dense.cl;
- * sbc, stc and dgc share sparse_gpu.c and sparse.cl.
+ * sbc, stc and dgc share sparse_gpu.c and sparse.cl, whose positions eden writes, too.
  */
 
 /** A tensor to encode or a message to decode. All pointers from residual on are GPU addresses. */
 typedef struct fedcodec_gpu_job {
     fed_gpu_stream *stream;
     const fed_gpu_module *module;
-    const double *param; /* encode: the codec's parameters, within their ranges */
+    const double *param; /* the codec's parameters, within their ranges */
     float *residual;     /* encode: float32[n], or NULL for a codec without feedback */
     const float *x;      /* encode: float32[n], or NULL */
     uint8_t *message;    /* encode: output; decode: input */
@@ -33,7 +33,7 @@ typedef struct fedcodec_gpu_job {
 
 typedef struct fedcodec_gpu_vtable {
     const char *name;
-    const char *kernels[6]; /* sources to join; the last is NULL */
+    const char *kernels[10]; /* sources to join; the last is NULL */
 
     /** Return a sentence if only the processor supports these parameters, else NULL. The function
      * is NULL if the GPU supports all parameters. */

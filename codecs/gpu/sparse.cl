@@ -6,6 +6,7 @@
 #define MEAN   0U
 #define SIGNS  1U
 #define VALUES 2U
+#define BARE   3U /* signs alone: the codec writes what stands before them */
 
 #define RICE 32U /* the parameter b of Golomb's code may be 0 to 31 */
 
@@ -112,7 +113,10 @@ KERNEL sparse_means(GLOBAL side *chosen, GLOBAL const u32 *totals, GLOBAL const 
 }
 
 FUNC u64 values_size(u32 kind, u32 count) {
-    return kind == VALUES ? 4 * (u64)count : kind == SIGNS ? 4 + count / 8 + (count % 8 != 0) : 4;
+    return kind == BARE     ? 0
+           : kind == VALUES ? 4 * (u64)count
+           : kind == SIGNS  ? 4 + count / 8 + (count % 8 != 0)
+                            : 4;
 }
 
 /* One work-group chooses the side that is sent, and writes the message up to its values. */
@@ -248,10 +252,12 @@ KERNEL sparse_put(GLOBAL const message *m, GLOBAL const u32 *index, GLOBAL const
         pos += code_ones(mine, first + j, b, &low);
         clear_bits(words, pos, low, b);
         pos += b + 1;
-        put_value(kind, m, first + j, v, dst, residual + mine[first + j]);
+        if (kind != BARE) {
+            put_value(kind, m, first + j, v, dst, residual + mine[first + j]);
+        }
         signs ^= v < 0.0f ? 0 : 0x80U >> j;
     }
-    if (kind == SIGNS && first < m->count) {
+    if ((kind == SIGNS || kind == BARE) && first < m->count) {
         dst[m->values + first / 8] = (u8)signs;
     }
 }

@@ -1,6 +1,6 @@
 /* sbc, stc and dgc on a GPU: launch the kernels of select.cl, sparse.cl and sparse_read.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codecs/gpu/gpu_select.h"
+#include "codecs/gpu/gpu_sparse.h"
 #include "codecs/gpu/gpu_texts.h"
 #include "codecs/prim/golomb.h"
 #include "codecs/prim/select.h"
@@ -12,49 +12,39 @@ static size_t most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Work memory that `take` divides into arrays. If work is NULL, take only adds up their sizes. */
-typedef struct room {
-    char *work;
-    size_t used;
-} room;
-
-static void *take(room *r, size_t size) {
-    void *at = r->work != NULL ? r->work + r->used : NULL;
-    r->used += fedcodec_gpu_round_up(size);
-    return at;
-}
-
 typedef struct writing {
     fedcodec_gpu_choice choice;
-    uint32_t k, b, each; /* each: work-groups for k values */
-    void *message;
-    uint32_t *index;
-    float *value;
+    fedcodec_gpu_positions to;
+    uint32_t k, b;
     uint64_t *parts;
-    uint32_t *tiles, *bits, *words;
-    size_t word_bytes;
 } writing;
 
 static uint32_t sides_of(fedcodec_sparse kind) {
     return kind == FEDCODEC_SPARSE_MEAN ? 2 : 1;
 }
 
+void fedcodec_gpu_take_positions(fedcodec_gpu_room *r, uint32_t sides, size_t k, size_t n,
+                                 unsigned b, fedcodec_gpu_positions *w) {
+    w->k = (uint32_t)k;
+    w->each = fedcodec_gpu_groups(k, FEDCODEC_GPU_EACH);
+    w->word_bytes = fedcodec_gpu_round_up(fedcodec_golomb_bound(n, k, b) + sizeof(uint64_t));
+    w->message = fedcodec_gpu_take(r, HEAD);
+    w->index = fedcodec_gpu_take(r, sides * k * sizeof *w->index);
+    w->value = fedcodec_gpu_take(r, sides * k * sizeof *w->value);
+    w->tiles = fedcodec_gpu_take(r, w->each * sizeof *w->tiles);
+    w->bits = fedcodec_gpu_take(r, sizeof *w->bits);
+    w->words = fedcodec_gpu_take(r, w->word_bytes);
+}
+
 static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t n, void *work,
                               writing *w) {
     const uint32_t sides = sides_of(kind);
     const size_t k = fedcodec_select_most(param[0], n);
-    room r = {work, fedcodec_gpu_choice_size(sides, k, n)};
+    fedcodec_gpu_room r = {work, fedcodec_gpu_choice_size(sides, k, n)};
     w->k = (uint32_t)k;
     w->b = fedcodec_golomb_b(param[0]);
-    w->each = fedcodec_gpu_groups(k, FEDCODEC_GPU_EACH);
-    w->word_bytes = fedcodec_gpu_round_up(fedcodec_golomb_bound(n, k, w->b) + sizeof(uint64_t));
-    w->message = take(&r, HEAD);
-    w->index = take(&r, sides * k * sizeof *w->index);
-    w->value = take(&r, sides * k * sizeof *w->value);
-    w->parts = take(&r, (size_t)sides * w->each * sizeof *w->parts);
-    w->tiles = take(&r, w->each * sizeof *w->tiles);
-    w->bits = take(&r, sizeof *w->bits);
-    w->words = take(&r, w->word_bytes);
+    fedcodec_gpu_take_positions(&r, sides, k, n, w->b, &w->to);
+    w->parts = fedcodec_gpu_take(&r, (size_t)sides * w->to.each * sizeof *w->parts);
     if (work != NULL) {
         w->choice = fedcodec_gpu_choice_in(work, sides, k, n);
     }
@@ -64,24 +54,26 @@ static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t 
 static fed_status list_values(const fedcodec_gpu_job *job, const writing *w) {
     const fedcodec_gpu_choice *c = &w->choice;
     const fed_gpu_arg list[] = {
-        FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n), FED_GPU_VALUE(c->sides),
-        FED_GPU_AT(c->chosen),     FED_GPU_AT(c->found),  FED_GPU_AT(c->index),
-        FED_GPU_AT(c->flag),       FED_GPU_AT(c->tiles),  FED_GPU_VALUE(w->k),
-        FED_GPU_AT(w->index),      FED_GPU_AT(w->value)};
+        FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n),  FED_GPU_VALUE(c->sides),
+        FED_GPU_AT(c->chosen),     FED_GPU_AT(c->found),   FED_GPU_AT(c->index),
+        FED_GPU_AT(c->flag),       FED_GPU_AT(c->tiles),   FED_GPU_VALUE(w->k),
+        FED_GPU_AT(w->to.index),   FED_GPU_AT(w->to.value)};
     FED_TRY(fedcodec_gpu_choose(job, c));
     return fed_gpu_launch(job->stream, job->module, "select_list", c->groups, list, 11);
 }
 
 static fed_status find_means(const fedcodec_gpu_job *job, const writing *w) {
     const fedcodec_gpu_choice *c = &w->choice;
-    const fed_gpu_arg args[] = {FED_GPU_AT(c->chosen),  FED_GPU_AT(c->totals),
-                                FED_GPU_AT(w->value),   FED_GPU_VALUE(w->k),
-                                FED_GPU_VALUE(w->each), FED_GPU_AT(w->parts)};
-    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_sums", c->sides * w->each, args, 6));
+    const fed_gpu_arg args[] = {FED_GPU_AT(c->chosen),     FED_GPU_AT(c->totals),
+                                FED_GPU_AT(w->to.value),   FED_GPU_VALUE(w->k),
+                                FED_GPU_VALUE(w->to.each), FED_GPU_AT(w->parts)};
+    FED_TRY(
+        fed_gpu_launch(job->stream, job->module, "sparse_sums", c->sides * w->to.each, args, 6));
     return fed_gpu_launch(job->stream, job->module, "sparse_means", c->sides, args, 6);
 }
 
-static fed_status put_positions(const fedcodec_gpu_job *job, uint32_t kind, const writing *w) {
+fed_status fedcodec_gpu_put_positions(const fedcodec_gpu_job *job, uint32_t kind,
+                                      const fedcodec_gpu_positions *w) {
     const fed_gpu_arg lengths[] = {FED_GPU_AT(w->message), FED_GPU_AT(w->index),
                                    FED_GPU_VALUE(w->k), FED_GPU_AT(w->tiles)};
     const fed_gpu_arg put[] = {
@@ -98,8 +90,9 @@ static fed_status put_positions(const fedcodec_gpu_job *job, uint32_t kind, cons
     return fed_gpu_launch(job->stream, job->module, "sparse_finish", finishers, finish, 5);
 }
 
-/* Find the parameter b for pos=rice. The sums use memory that the codes' bits use later. */
-static fed_status find_best_b(const fedcodec_gpu_job *job, uint32_t kind, const writing *w) {
+/* The sums use memory that the codes' bits use later. */
+fed_status fedcodec_gpu_find_best_b(const fedcodec_gpu_job *job, uint32_t kind,
+                                    const fedcodec_gpu_positions *w) {
     uint32_t *sums = w->words;
     const fed_gpu_arg ones[] = {FED_GPU_AT(w->message), FED_GPU_AT(w->index), FED_GPU_VALUE(w->k),
                                 FED_GPU_AT(sums)};
@@ -117,41 +110,32 @@ static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
     const fed_gpu_arg begin[] = {FED_GPU_AT(w.choice.chosen), FED_GPU_AT(w.choice.totals),
                                  FED_GPU_VALUE(kind),         FED_GPU_VALUE(sides),
                                  FED_GPU_VALUE(w.b),          FED_GPU_AT(job->message),
-                                 FED_GPU_AT(w.message)};
+                                 FED_GPU_AT(w.to.message)};
     FED_TRY(list_values(job, &w));
     if (as != FEDCODEC_SPARSE_VALUES) {
         FED_TRY(find_means(job, &w));
     }
     FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_begin", 1, begin, 7));
     if (job->param[1] == FEDCODEC_POS_RICE) {
-        FED_TRY(find_best_b(job, kind, &w));
+        FED_TRY(fedcodec_gpu_find_best_b(job, kind, &w.to));
     }
-    return put_positions(job, kind, &w);
+    return fedcodec_gpu_put_positions(job, kind, &w.to);
 }
 
-typedef struct reading {
-    uint32_t chunks; /* the most work-groups that the chunks take, 256 chunks each */
-    void *message;
-    uint8_t *lows, *ends;
-    uint32_t *codes;
-    uint64_t *moved;
-} reading;
-
-/* Set the arrays' places in the work memory. Returns the bytes that they take. n codes have at most
- * 32 bits each without their unary ones, and at most n unary ones together. */
-static size_t lay_out_reading(size_t n, size_t cap, void *work, reading *read) {
+/* n codes have at most 32 bits each without their unary ones, and at most n unary ones together. */
+void fedcodec_gpu_take_reading(fedcodec_gpu_room *r, size_t n, size_t cap,
+                               fedcodec_gpu_reading *read) {
     const size_t most = 4 * n + n / 8 + CHUNK, bytes = cap < most ? cap : most;
-    room r = {work, 0};
     read->chunks = fedcodec_gpu_groups(bytes, CHUNK);
-    read->message = take(&r, HEAD);
-    read->lows = take(&r, (size_t)read->chunks * FED_GPU_GROUP);
-    read->ends = take(&r, read->chunks);
-    read->codes = take(&r, read->chunks * sizeof *read->codes);
-    read->moved = take(&r, read->chunks * sizeof *read->moved);
-    return r.used;
+    read->message = fedcodec_gpu_take(r, HEAD);
+    read->lows = fedcodec_gpu_take(r, (size_t)read->chunks * FED_GPU_GROUP);
+    read->ends = fedcodec_gpu_take(r, read->chunks);
+    read->codes = fedcodec_gpu_take(r, read->chunks * sizeof *read->codes);
+    read->moved = fedcodec_gpu_take(r, read->chunks * sizeof *read->moved);
 }
 
-static fed_status check_head(const fedcodec_gpu_job *job, uint32_t kind, const reading *r) {
+static fed_status check_head(const fedcodec_gpu_job *job, uint32_t kind,
+                             const fedcodec_gpu_reading *r) {
     const fed_gpu_arg open[] = {FED_GPU_AT(job->message), FED_GPU_VALUE(job->cap),
                                 FED_GPU_VALUE(job->n),    FED_GPU_VALUE(kind),
                                 FED_GPU_AT(r->message),   FED_GPU_AT(job->head)};
@@ -166,7 +150,8 @@ static fed_status check_head(const fedcodec_gpu_job *job, uint32_t kind, const r
     return fed_gpu_launch(job->stream, job->module, "sparse_check_values", groups, values, 4);
 }
 
-static fed_status check_positions(const fedcodec_gpu_job *job, const reading *r) {
+fed_status fedcodec_gpu_check_positions(const fedcodec_gpu_job *job, uint32_t n,
+                                        const fedcodec_gpu_reading *r) {
     const fed_gpu_arg starts[] = {FED_GPU_AT(job->message), FED_GPU_AT(r->message),
                                   FED_GPU_AT(job->head), FED_GPU_AT(r->lows), FED_GPU_AT(r->ends)};
     const fed_gpu_arg count[] = {FED_GPU_AT(job->message), FED_GPU_AT(r->message),
@@ -174,10 +159,9 @@ static fed_status check_positions(const fedcodec_gpu_job *job, const reading *r)
                                  FED_GPU_AT(r->codes),     FED_GPU_AT(r->moved)};
     const fed_gpu_arg sum[] = {FED_GPU_AT(r->message), FED_GPU_AT(r->codes), FED_GPU_AT(r->moved),
                                FED_GPU_AT(job->head)};
-    const fed_gpu_arg last[] = {FED_GPU_AT(job->message), FED_GPU_VALUE(job->n),
-                                FED_GPU_AT(r->message),   FED_GPU_AT(r->lows),
-                                FED_GPU_AT(r->codes),     FED_GPU_AT(r->moved),
-                                FED_GPU_AT(job->head)};
+    const fed_gpu_arg last[] = {
+        FED_GPU_AT(job->message), FED_GPU_VALUE(n),     FED_GPU_AT(r->message), FED_GPU_AT(r->lows),
+        FED_GPU_AT(r->codes),     FED_GPU_AT(r->moved), FED_GPU_AT(job->head)};
     FED_TRY(fed_gpu_launch(job->stream, job->module, "golomb_guess", r->chunks, starts, 5));
     FED_TRY(fed_gpu_launch(job->stream, job->module, "golomb_settle", 1, starts, 5));
     FED_TRY(fed_gpu_launch(job->stream, job->module, "golomb_count", r->chunks, count, 6));
@@ -187,8 +171,9 @@ static fed_status check_positions(const fedcodec_gpu_job *job, const reading *r)
 
 static fed_status read_message(fedcodec_sparse as, const fedcodec_gpu_job *job) {
     const uint32_t kind = as;
-    reading r;
-    (void)lay_out_reading(job->n, job->cap, job->work, &r);
+    fedcodec_gpu_reading r;
+    fedcodec_gpu_room room = {job->work, 0};
+    fedcodec_gpu_take_reading(&room, job->n, job->cap, &r);
     const fed_gpu_arg clear[] = {FED_GPU_VALUE(job->n), FED_GPU_AT(job->y), FED_GPU_AT(job->head)};
     const fed_gpu_arg add[] = {
         FED_GPU_AT(job->message), FED_GPU_VALUE(kind), FED_GPU_AT(r.message),
@@ -196,26 +181,24 @@ static fed_status read_message(fedcodec_sparse as, const fedcodec_gpu_job *job) 
         FED_GPU_VALUE(job->w),    FED_GPU_AT(job->y),  FED_GPU_AT(job->head)};
     const uint32_t cleared = job->set ? fedcodec_gpu_groups(job->n, FEDCODEC_GPU_EACH) : 0;
     FED_TRY(check_head(job, kind, &r));
-    FED_TRY(check_positions(job, &r));
+    FED_TRY(fedcodec_gpu_check_positions(job, job->n, &r));
     FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_clear", cleared, clear, 3));
     return fed_gpu_launch(job->stream, job->module, "golomb_add", r.chunks, add, 9);
 }
 
 static size_t work_size(fedcodec_sparse kind, const double *param, size_t n) {
     writing w;
-    reading r;
-    return most_of(lay_out_writing(kind, param, n, NULL, &w),
-                   lay_out_reading(n, SIZE_MAX, NULL, &r));
+    fedcodec_gpu_reading r;
+    fedcodec_gpu_room room = {NULL, 0};
+    fedcodec_gpu_take_reading(&room, n, SIZE_MAX, &r);
+    return most_of(lay_out_writing(kind, param, n, NULL, &w), room.used);
 }
 
 static const char *lacks(fedcodec_sparse kind, const double *param) {
     if (kind == FEDCODEC_SPARSE_VALUES && param[2] > FEDCODEC_FORM_FLOAT32) {
         return FEDCODEC_GPU_LACKS_FORMS;
     }
-    return param[1] <= FEDCODEC_POS_RICE
-               ? NULL
-               : "GPUs write positions with pos=golomb and pos=rice only; "
-                 "the processor writes the others";
+    return param[1] <= FEDCODEC_POS_RICE ? NULL : FEDCODEC_GPU_LACKS_POSITIONS;
 }
 
 // clang-format off

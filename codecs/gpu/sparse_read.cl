@@ -115,6 +115,21 @@ FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
     return NO_NUMBER;
 }
 
+/* Prepare to read count positions below n, from byte `at` on. how: the byte that names their code.
+ * Limit their bytes to what encode can write: each gap's code has a zero and b low bits, and all
+ * codes together have at most n >> b ones. */
+FUNC u32 open_positions(GLOBAL message *m, u32 count, u32 how, u32 at, u32 len, u32 n) {
+    if (how >= 32) {
+        return how <= 64 ? FED_EVERSION : FED_EFORMAT;
+    }
+    m->count = count;
+    m->at = at;
+    m->b = how;
+    u64 most = ((u64)count * (how + 1) + (n >> how)) / 8 + 1;
+    m->chunks = (len - at + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    return len - at > most ? FED_EFORMAT : FED_OK;
+}
+
 FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL message *m) {
     u32 at = 0, count = read_varint(src, len, &at);
     m->count = 0;
@@ -139,10 +154,7 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
     if (positions > len) {
         return FED_EFORMAT;
     }
-    m->count = count;
     m->values = (u32)values + (kind == SIGNS ? 4 : 0);
-    m->at = (u32)positions;
-    m->b = how;
     if (kind != VALUES) {
         u32 bits = load_u32(src + values), key = bits & 0x7fffffffU;
         m->mu = FLOAT_OF(bits);
@@ -150,14 +162,7 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
             return FED_EFORMAT;
         }
     }
-    /* Limit the positions' bytes to what encode can write: each gap's code has a zero and b low
-     * bits, and all codes together have at most n >> b ones. */
-    u64 most = ((u64)count * (how + 1) + (n >> how)) / 8 + 1;
-    if (len - positions > most) {
-        return FED_EFORMAT;
-    }
-    m->chunks = (u32)((len - positions + CHUNK_BYTES - 1) / CHUNK_BYTES);
-    return FED_OK;
+    return open_positions(m, count, how, (u32)positions, len, n);
 }
 
 /* Launched with one work-group. */

@@ -19,6 +19,7 @@ typedef uint4 u32x4;
 #define GLOBAL             __global
 #define LOCAL              __local /* for an array in a kernel's outermost scope */
 #define LOCALP             __local /* for what a pointer points to */
+#define TABLE              __constant /* for an array of constants outside of kernels */
 #define BARRIER()          barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define LANE               ((u32)get_local_id(0))
 #define GROUP              ((u32)get_group_id(0))
@@ -29,6 +30,7 @@ typedef uint4 u32x4;
 #define POPCOUNT(x)        ((u32)popcount((u32)(x)))
 #define FABS(x)            fabs(x)
 #define SQRT(x)            sqrt((float)(x)) /* float arguments; results differ between devices */
+#define ROOT64(x)          sqrt((double)(x)) /* correctly rounded on all devices */
 #define EXP(x)             exp((float)(x))
 #define LOG(x)             log((float)(x))
 #define TANH(x)            tanh((float)(x))
@@ -58,6 +60,7 @@ typedef uint4 u32x4;
 #define GLOBAL
 #define LOCAL __shared__
 #define LOCALP
+#define TABLE static __constant__ const
 #define BARRIER()          __syncthreads()
 #define LANE               threadIdx.x
 #define GROUP              blockIdx.x
@@ -68,6 +71,7 @@ typedef uint4 u32x4;
 #define POPCOUNT(x)        ((u32)__popc(x))
 #define FABS(x)            fabsf(x)
 #define SQRT(x)            sqrtf(x)
+#define ROOT64(x)          sqrt((double)(x))
 #define EXP(x)             expf(x)
 #define LOG(x)             logf(x)
 #define TANH(x)            tanhf(x)

@@ -81,7 +81,9 @@ fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const fl
  * FED_OK        the message is valid
  * FED_EFORMAT   the message is invalid; y is unchanged
  * FED_EVERSION  only the processor can decode the message; y is unchanged. These are sbc, stc
- *               and dgc with pos=rans or pos=range; dgc and topk with values=bfloat16 or int8
+ *               and dgc with pos=rans or pos=range; dgc and topk with values=bfloat16 or int8;
+ *               eden with p < 1, unless the p of this codec is below 1 and pos=golomb or rice
+ *               wrote the message
  */
 fed_status fedcodec_gpu_axpy(fedcodec_gpu *c, fed_gpu_stream *stream, const uint8_t *src,
                              size_t cap, fedcodec_gpu_head *head, float w, float *y, size_t n,
