@@ -90,19 +90,16 @@ static fed_status check_scaffold(const source *s, const char *model, fed_error *
 
 static fed_status check_mask(const source *s, const char *codec_up, fed_error *err) {
     fedcodec codec;
-    double share = 0;
+    fedserver_codec_trial trial;
     FED_TRY(fedcodec_parse(codec_up, &codec, err));
-    fed_status status = fedserver_sent_share(&codec, &share);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "a test of codec %s, to see which values it sends, has failed",
-                        codec_up);
-    }
+    FED_TRY(fedserver_codec_try(&codec, &trial, err));
     const fed_error why = {.text = "+mask sets the momentum of values that were sent to 0, and "
                                    "with this codec_up all values are sent, so no momentum would "
                                    "be left; let codec_up be dgc, sbc or another codec that sends "
                                    "a part of them"};
-    return share <= FEDSERVER_SENDS_ALL ? FED_OK
-                                        : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
+    return trial.sent <= FEDSERVER_SENDS_ALL
+               ? FED_OK
+               : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
 }
 
 /* Check a phase's codecs and optimizer. The optimizer's text stays as it is in the file, and the
