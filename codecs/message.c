@@ -96,6 +96,11 @@ static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, c
         return fed_fail(err, status, "%s: its %zu bytes are not a valid %s message of %zu values",
                         fedcodec_frame_label(&frame, tensor).text, frame.len, frame.codec->name, n);
     }
+    if (codec != NULL && frame.codec->fits != NULL &&
+        !frame.codec->fits(codec->param, frame.data)) {
+        return fed_fail(err, FED_EFORMAT, "%s: made with other parameters of %s than expected",
+                        fedcodec_frame_label(&frame, tensor).text, frame.codec->name);
+    }
     m->max_abs = max > m->max_abs ? max : m->max_abs;
     return FED_OK;
 }

@@ -39,6 +39,7 @@
 #define fedcodec_eden_few_bound             FEDCODEC_UNITED(fedcodec_eden_few_bound)
 #define fedcodec_eden_few_encode            FEDCODEC_UNITED(fedcodec_eden_few_encode)
 #define fedcodec_eden_few_end               FEDCODEC_UNITED(fedcodec_eden_few_end)
+#define fedcodec_eden_few_fits              FEDCODEC_UNITED(fedcodec_eden_few_fits)
 #define fedcodec_eden_few_kept              FEDCODEC_UNITED(fedcodec_eden_few_kept)
 #define fedcodec_eden_few_open              FEDCODEC_UNITED(fedcodec_eden_few_open)
 #define fedcodec_eden_few_read              FEDCODEC_UNITED(fedcodec_eden_few_read)

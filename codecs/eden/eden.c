@@ -409,6 +409,12 @@ static double eden_stretch(const double *param) {
     return 1.0 / sqrt(kept);
 }
 
+static bool eden_fits(const double *param, const uint8_t *src) {
+    const eden_layout l = layout_for(param, 0);
+    return src[0] == flags_for(param) && src[1] == l.shift &&
+           (!l.few || fedcodec_eden_few_fits(param, &l, src + EDEN_LEAD));
+}
+
 /* Return the sum of squares of bucket k as decoded. A rotation multiplies this sum by the width, so
  * few values need not be rotated back where the bucket has no padding. */
 static double bucket_squares(reader *r, size_t k, float *v) {
@@ -450,4 +456,5 @@ const fedcodec_vtable FEDCODEC_VTABLE(eden) = {
     .fold = eden_fold,
     .squares = eden_squares_sum,
     .stretch = eden_stretch,
+    .fits = eden_fits,
 };

@@ -435,6 +435,10 @@ double fedcodec_eden_few_kept(const double *param, const eden_layout *l) {
     return kept[k + 1] + (kept[k] - kept[k + 1]) * (share - larger / 2.0) / (larger / 2.0);
 }
 
+bool fedcodec_eden_few_fits(const double *param, const eden_layout *l, const uint8_t *src) {
+    return fedcodec_load_u16(src) == most_of(param[EDEN_PARAM_P], l->shift);
+}
+
 fed_status fedcodec_eden_few_end(const fedcodec_eden_few *r) {
     FED_REQUIRE(r->sign == r->sent, FED_EFORMAT);
     return r->sent > 0 ? fedcodec_positions_end(&r->positions) : FED_OK;

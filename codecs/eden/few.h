@@ -49,6 +49,9 @@ size_t fedcodec_eden_few_sent(const fedcodec_eden_few *r, const eden_layout *l, 
  * scale that has the least error. */
 double fedcodec_eden_few_kept(const double *param, const eden_layout *l);
 
+/** Does such a message say that it sends as many values of a bucket as these parameters do? */
+bool fedcodec_eden_few_fits(const double *param, const eden_layout *l, const uint8_t *src);
+
 /** Call this function after the last bucket. FED_OK: the whole message was well-formed. */
 fed_status fedcodec_eden_few_end(const fedcodec_eden_few *r) FED_CHECKED;
 

@@ -342,7 +342,7 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
         .encode_rate = rate_of(coded, encode_us),
         .decode_rate = rate_of(coded, decode_us),
         .nic_rate = 1e9 / 8 * o->nic_gbit,
-        .no_ring = feddc_codec_expands(fedcodec_name(push->codec.vtable)),
+        .no_ring = feddc_codec_expands(o->codec),
         .tau = o->compute_ms > 0 ? 1e-3 * o->compute_ms : 1e-6 * m->compute_us,
         .k = o->k,
         .low = o->low,

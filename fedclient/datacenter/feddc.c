@@ -8,20 +8,30 @@
 
 #include "fedclient/datacenter/engine.h"
 #include "fedclient/datacenter/nic/nic.h"
+#include "fedcodec/codec_vtable.h"
 
 struct feddc_exchange {
     feddc_engine engine;
 };
 
-bool feddc_codec_expands(const char *name) {
-    return strcmp(name, "3lc") == 0 || strcmp(name, "stoch3") == 0;
+/* eden with one bit lengthens values by a quarter, with two bits by a sixteenth. */
+#define STRETCH_MOST 1.1
+
+static bool expands(const fedcodec *codec) {
+    const char *name = fedcodec_name(codec->vtable);
+    return strcmp(name, "3lc") == 0 || strcmp(name, "stoch3") == 0 ||
+           (codec->vtable->stretch != NULL && codec->vtable->stretch(codec->param) > STRETCH_MOST);
+}
+
+bool feddc_codec_expands(const char *spec) {
+    fedcodec codec;
+    return spec != NULL && fedcodec_parse(spec, &codec, NULL) == FED_OK && expands(&codec);
 }
 
 static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options *o,
                             fed_error *err) {
     const char *name = e->collective->name;
-    if (e->collective->recodes &&
-        feddc_codec_expands(fedcodec_name(feddc_coder_codec(e->push)->vtable))) {
+    if (e->collective->recodes && expands(feddc_coder_codec(e->push))) {
         return fed_fail(
             err, FED_EINVAL,
             "the codec %s cannot be used with the collective %s, which encodes partial sums again "

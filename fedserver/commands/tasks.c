@@ -6,10 +6,25 @@
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
 
+static void print_choice(const fedserver_task_entry *entry) {
+    if (entry->codec_up_asked[0] != '\0') {
+        printf("    updates: %s, chosen for %s\n", entry->codec_up, entry->codec_up_asked);
+    }
+}
+
+static fed_status print_choice_of(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    (void)err;
+    if (entry->id == *(const uint64_t *)user) {
+        print_choice(entry);
+    }
+    return FED_OK;
+}
+
 static fed_status queue_task(fedserver *server, const arguments *args, fed_error *err) {
     uint64_t id = 0;
     FED_TRY(fedserver_task_add(server, fed_clock_unix_ms(), args->operands[0], &id, err));
     printf("task %llu is queued\n", (unsigned long long)id);
+    FED_TRY(fedserver_task_each(server, fed_clock_unix_ms(), print_choice_of, &id, err));
     fedserver_needs needs;
     FED_TRY(fedserver_task_needs(server, id, &needs, err));
     if (needs.able < needs.devices) {
@@ -63,6 +78,7 @@ static fed_status print_task(void *user, const fedserver_task_entry *entry, fed_
     print_when(entry->state == FEDSERVER_TASK_CANCELLED ? "cancelled" : "finished",
                entry->finished_ms);
     putchar('\n');
+    print_choice(entry);
     if (entry->waits[0] != '\0') {
         printf("    waits: %s\n", entry->waits);
     }

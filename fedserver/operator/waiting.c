@@ -168,9 +168,9 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     const char *before = ": ";
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
-        if (field->where == FEDSERVER_IN_BOTH) {
+        const char *member = (const char *)&phase + field->phase_offset;
+        if (field->where == FEDSERVER_IN_BOTH && !fedserver_field_unset(field, member)) {
             char text[64];
-            const char *member = (const char *)&phase + field->phase_offset;
             fed_writer w;
             fed_writer_fixed(&w, text, sizeof text);
             if (field->type != FEDSERVER_CHARS) {
@@ -203,6 +203,9 @@ static fed_status say_running(void *user, const fedserver_task_entry *entry, fed
         say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds,
             t->round.attempt);
         say_phase(s, &t->task, t->round.number);
+        if (t->task.phase_count == 0 && t->task.codec_up_asked[0] != '\0') {
+            say(s, "updates: %s, chosen for %s\n", t->task.wire.codec_up, t->task.codec_up_asked);
+        }
         say(s, "waiting for ");
         fedserver_waiting_report(t, &waiting, sum->now_ms, s->dst + s->len, s->cap - s->len);
         s->len = strlen(s->dst);

@@ -57,11 +57,13 @@ static fed_status append_task(void *user, const fedserver_task_entry *entry, fed
                                                  "devices", (json_int_t)entry->reasons[k].devices));
     }
     json_t *json =
-        json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}, s:o}",
+        json_pack("{s:I, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o,"
+                  " s:{s:I, s:o}, s:o}",
                   "id", (json_int_t)entry->id, "name", entry->name, "state",
                   fedserver_task_state_name(entry->state), "priority", (json_int_t)entry->priority,
-                  "waits", entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(),
-                  "round", t != NULL ? fedserver_round_json(t, l->now_ms) : json_null(), "position",
+                  "codec_up", entry->codec_up, "codec_up_asked", entry->codec_up_asked, "waits",
+                  entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(), "round",
+                  t != NULL ? fedserver_round_json(t, l->now_ms) : json_null(), "position",
                   entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
                   (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
                   time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),

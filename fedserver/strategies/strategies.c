@@ -122,51 +122,75 @@ static uint32_t least(const fedserver_strategy_half *half) {
     return half->vtable->least != NULL ? half->vtable->least(half->param) : 1;
 }
 
-fed_status fedserver_sent_share(const fedcodec *codec, double *share) {
-    enum { VALUES = 4096 };
-    float x[VALUES], residual[VALUES] = {0};
-    fed_rng rng;
-    fed_rng_init(&rng, 1, 0, 0);
-    for (size_t i = 0; i < VALUES; i++) {
-        /* random values of about the magnitude of an update's values */
-        x[i] = (fed_rng_float(&rng) - 0.5f) * 0x1p-10f;
-    }
-    size_t cap = fedcodec_bound(codec, VALUES), work_size = fedcodec_work_size(codec, VALUES), len;
+enum { TRIAL = 4096 };
+
+static fed_status send(const fedcodec *codec, const float x[TRIAL], float y[TRIAL]) {
+    float residual[TRIAL] = {0};
+    size_t cap = fedcodec_bound(codec, TRIAL), work_size = fedcodec_work_size(codec, TRIAL), len;
     uint8_t *bytes = malloc(cap + 1);
     void *work = malloc(work_size + 1);
     fed_status status = bytes != NULL && work != NULL ? FED_OK : FED_ENOMEM;
     if (status == FED_OK) {
-        status = fedcodec_encode(codec, residual, x, VALUES, work, bytes, cap, &len);
+        status = fedcodec_encode(codec, residual, x, TRIAL, work, bytes, cap, &len);
     }
     if (status == FED_OK) {
-        status = fedcodec_decode(codec->vtable, bytes, len, x, VALUES);
+        status = fedcodec_decode(codec->vtable, bytes, len, y, TRIAL);
     }
     free(bytes);
     free(work);
-    FED_TRY(status);
-    size_t sent = 0;
-    for (size_t i = 0; i < VALUES; i++) {
-        sent += fabsf(x[i]) > 0.0f;
+    return status;
+}
+
+fed_status fedserver_codec_try(const fedcodec *codec, fedserver_codec_trial *trial,
+                               fed_error *err) {
+    float x[TRIAL], y[TRIAL];
+    fed_rng rng;
+    fed_rng_init(&rng, 1, 0, 0);
+    for (size_t i = 0; i < TRIAL; i++) {
+        /* random values of about the magnitude of an update's values */
+        x[i] = (fed_rng_float(&rng) - 0.5f) * 0x1p-10f;
     }
-    *share = (double)sent / VALUES;
+    const fed_status status = send(codec, x, y);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "a test of codec %s, to see what it sends, has failed",
+                        fedcodec_name(codec->vtable));
+    }
+    size_t sent = 0;
+    double errors = 0.0, squares = 0.0;
+    for (size_t i = 0; i < TRIAL; i++) {
+        const double error = (double)y[i] - (double)x[i];
+        sent += fabsf(y[i]) > 0.0f;
+        errors += error * error;
+        squares += (double)x[i] * (double)x[i];
+    }
+    *trial = (fedserver_codec_trial){.sent = (double)sent / TRIAL, .error = sqrt(errors / squares)};
     return FED_OK;
 }
 
-static fed_status check_codec(const char *name, const fedcodec *codec, fed_error *err) {
-    double share = 0;
-    fed_status status = fedserver_sent_share(codec, &share);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "a test of codec %s, to see which values it sends, has failed",
-                        fedcodec_name(codec->vtable));
+/* Where the error of a message is longer than its update, an update of zeros is nearer to each
+ * honest message than these are to each other. */
+static fed_status check_codec(const fedserver_strategy_vtable *vtable, const fedcodec *codec,
+                              fed_error *err) {
+    fedserver_codec_trial trial;
+    FED_TRY(fedserver_codec_try(codec, &trial, err));
+    if (vtable->dense && trial.sent <= FEDSERVER_SENDS_ALL) {
+        return fed_fail(err, FED_EINVAL,
+                        "strategy %s combines each value separately, but with this codec_up an "
+                        "update has %.2g %% of its values and 0 for the others, so that most "
+                        "results would be 0; let codec_up be int8, float16 or another codec that "
+                        "sends all values",
+                        vtable->name, 100.0 * trial.sent);
     }
-    if (share > FEDSERVER_SENDS_ALL) {
-        return FED_OK;
+    if (vtable->compares && trial.error > 1.0) {
+        return fed_fail(err, FED_EINVAL,
+                        "strategy %s takes the updates that are nearest to others, but with this "
+                        "codec_up the error of a message is %.2g times as long as its update, so "
+                        "that an update of zeros would be the nearest; let codec_up be int8, eden "
+                        "or another codec of smaller error, or let strategy be median, or fedavg "
+                        "with +clip and device_share",
+                        vtable->name, trial.error);
     }
-    return fed_fail(err, FED_EINVAL,
-                    "strategy %s combines each value separately, but with this codec_up an update "
-                    "has %.2g %% of its values and 0 for the others, so that most results would be "
-                    "0; let codec_up be int8, float16 or another codec that sends all values",
-                    name, 100.0 * share);
+    return FED_OK;
 }
 
 fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t minimum,
@@ -185,7 +209,7 @@ fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t
         return fed_fail(err, FED_EINVAL, "%s takes at most %u updates a round, but goal is %u",
                         vtable->name, vtable->most, goal);
     }
-    return vtable->dense ? check_codec(vtable->name, codec_up, err) : FED_OK;
+    return vtable->dense || vtable->compares ? check_codec(vtable, codec_up, err) : FED_OK;
 }
 
 bool fedserver_strategy_needs_all(const fedserver_strategy *strategy) {

@@ -73,6 +73,9 @@ typedef struct fedserver_strategy_vtable {
     uint32_t most;
     /** Does combine treat each value separately? Then an update must send most of its values. */
     bool dense;
+    /** Does combine compare distances between updates? Then the error of a message must be smaller
+     * than its update. */
+    bool compares;
 
     /** Replace the combined vector u by the model's change d, for the n trained values. state:
      * float32[moments * n] */
@@ -117,15 +120,21 @@ typedef struct fedserver_strategy {
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 
-/** Measure, on random values, which fraction of an update's values the codec does not send as 0. */
-fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKED;
+/** What a codec makes of random values: the fraction that it does not send as 0, and the norm of
+ * one message's error, divided by the values' norm. */
+typedef struct fedserver_codec_trial {
+    double sent, error;
+} fedserver_codec_trial;
+
+fed_status fedserver_codec_try(const fedcodec *codec, fedserver_codec_trial *trial,
+                               fed_error *err) FED_CHECKED;
 /** A codec that sends more than this fraction counts as sending all values: some values are 0
  * anyway. */
 #define FEDSERVER_SENDS_ALL 0.75
 
 /** Check that the strategy fits a task whose rounds commit with `minimum` to `goal` updates.
  * FED_EINVAL, with a sentence: the strategy needs more updates, or takes fewer, or codec_up sends
- * too few of an update's values. */
+ * too few of an update's values, or errs too much. */
 fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t minimum,
                                     uint32_t goal, const fedcodec *codec_up,
                                     fed_error *err) FED_CHECKED;

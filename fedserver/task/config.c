@@ -37,18 +37,20 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
 }
 
 /* As take_codec for codec_up, which may leave the choice to the coordinator. */
-static fed_status take_codec_up(const source *s, const fed_task *task, char spec[FEDCODEC_SPEC],
+static fed_status take_codec_up(const source *s, const fed_task *task, fedserver_phase *phase,
                                 fed_error *err) {
     fed_error why = {0};
-    if (fedserver_codec_is_auto(spec)) {
-        fed_arch arch;
-        FED_TRY(fed_arch_parse(task->model, &arch, err));
-        const fed_status status =
-            fedserver_codec_choose(&arch.layout, task->small_tensor, spec, &why);
-        fed_arch_free(&arch);
-        return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
+    if (!fedserver_codec_is_auto(phase->codec_up)) {
+        phase->codec_up_asked[0] = '\0';
+        return take_codec(s, FEDSERVER_FIELD_CODEC_UP, phase->codec_up, err);
     }
-    return take_codec(s, FEDSERVER_FIELD_CODEC_UP, spec, err);
+    fed_arch arch;
+    memcpy(phase->codec_up_asked, phase->codec_up, sizeof phase->codec_up_asked);
+    FED_TRY(fed_arch_parse(task->model, &arch, err));
+    const fed_status status =
+        fedserver_codec_choose(&arch.layout, task->small_tensor, phase->codec_up, &why);
+    fed_arch_free(&arch);
+    return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }
 
 /* Make the path of a file that a task names, relative to the task file. A path that is too long
@@ -90,19 +92,16 @@ static fed_status check_scaffold(const source *s, const char *model, fed_error *
 
 static fed_status check_mask(const source *s, const char *codec_up, fed_error *err) {
     fedcodec codec;
-    double share = 0;
+    fedserver_codec_trial trial;
     FED_TRY(fedcodec_parse(codec_up, &codec, err));
-    fed_status status = fedserver_sent_share(&codec, &share);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "a test of codec %s, to see which values it sends, has failed",
-                        codec_up);
-    }
+    FED_TRY(fedserver_codec_try(&codec, &trial, err));
     const fed_error why = {.text = "+mask sets the momentum of values that were sent to 0, and "
                                    "with this codec_up all values are sent, so no momentum would "
                                    "be left; let codec_up be dgc, sbc or another codec that sends "
                                    "a part of them"};
-    return share <= FEDSERVER_SENDS_ALL ? FED_OK
-                                        : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
+    return trial.sent <= FEDSERVER_SENDS_ALL
+               ? FED_OK
+               : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
 }
 
 /* Check a phase's codecs and optimizer. The optimizer's text stays as it is in the file, and the
@@ -110,7 +109,7 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
 static fed_status take_phase(const source *s, const fed_task *task, fedserver_phase *phase,
                              fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(take_codec_up(s, task, phase->codec_up, err));
+    FED_TRY(take_codec_up(s, task, phase, err));
     FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, phase->codec_down, err));
     if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
@@ -240,8 +239,7 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     note(&f, FEDSERVER_FIELD_MODEL,
          take_model(s, task->wire.model, sizeof task->wire.model, &fault), &fault);
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
-        note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, &task->wire, first.codec_up, &fault),
-             &fault);
+        note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, &task->wire, &first, &fault), &fault);
     }
     note(&f, FEDSERVER_FIELD_CODEC_DOWN,
          take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, first.codec_down, &fault), &fault);

@@ -63,6 +63,11 @@ bool fedserver_field_told(const fedserver_field *field) {
            field->offset < wire + sizeof(fed_task);
 }
 
+bool fedserver_field_unset(const fedserver_field *field, const void *member) {
+    return field->type == FEDSERVER_CHARS && ((const char *)member)[0] == '\0' &&
+           field->preset != NULL && field->preset[0] == '\0';
+}
+
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {
     if (field->right != NULL) {
         return field->right;

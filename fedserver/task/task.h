@@ -60,6 +60,8 @@ typedef struct fedserver_task {
     fed_task wire;
     char name[FEDSERVER_TASK_NAME];
     char codec_down[FEDCODEC_SPEC];
+    /* auto:bytes=N, for which the coordinator chose codec_up; "": the task file names codec_up */
+    char codec_up_asked[FEDCODEC_SPEC];
     fedserver_phase phases[FEDSERVER_PHASES]; /* the later phases, in the order of their rounds */
     uint32_t phase_count;
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* strategy spec: how updates become the next version */

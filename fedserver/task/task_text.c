@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "fedserver/operator.h"
+#include "fedserver/task/phases.h"
 #include "fedserver/task/task_source.h"
 
 static void write_name(fed_writer *w, const char *name, bool *first) {
@@ -12,17 +13,32 @@ static void write_name(fed_writer *w, const char *name, bool *first) {
     *first = false;
 }
 
-static void write_phase(const fedserver_phase *phase, fed_writer *w) {
+/* A key that a phase leaves out has the value of the phase before. */
+static void write_phase(const fedserver_phase *phase, const fedserver_phase *before,
+                        fed_writer *w) {
     bool first = true;
     fed_write_printf(w, "{");
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
-        if ((field->where & FEDSERVER_IN_PHASE) != 0) {
+        const char *member = (const char *)phase + field->phase_offset;
+        if ((field->where & FEDSERVER_IN_PHASE) != 0 &&
+            !(fedserver_field_unset(field, member) &&
+              fedserver_field_unset(field, (const char *)before + field->phase_offset))) {
             write_name(w, field->name, &first);
-            fedserver_field_write(field, (const char *)phase + field->phase_offset, w);
+            fedserver_field_write(field, member, w);
         }
     }
     fed_write_printf(w, "}");
+}
+
+static void write_phases(const fedserver_task *task, fed_writer *w) {
+    fed_write_printf(w, "[");
+    for (uint32_t k = 0; k < task->phase_count; k++) {
+        const fedserver_phase before = fedserver_phase_at(task, k);
+        fed_write_printf(w, "%s", k > 0 ? "," : "");
+        write_phase(&task->phases[k], &before, w);
+    }
+    fed_write_printf(w, "]");
 }
 
 void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
@@ -35,21 +51,13 @@ void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
             continue;
         }
         const char *member = (const char *)task + field->offset;
-        const bool none = field->kind == FEDSERVER_LIST    ? task->phase_count == 0
-                          : field->type == FEDSERVER_CHARS ? member[0] == '\0'
-                                                           : false;
-        const bool empty = none && field->preset != NULL && field->preset[0] == '\0';
-        if (empty) {
+        const bool list = field->kind == FEDSERVER_LIST;
+        if (list ? task->phase_count == 0 : fedserver_field_unset(field, member)) {
             continue;
         }
         write_name(w, field->name, &first);
-        if (field->kind == FEDSERVER_LIST) {
-            fed_write_printf(w, "[");
-            for (uint32_t k = 0; k < task->phase_count; k++) {
-                fed_write_printf(w, "%s", k > 0 ? "," : "");
-                write_phase(&task->phases[k], w);
-            }
-            fed_write_printf(w, "]");
+        if (list) {
+            write_phases(task, w);
         } else {
             fedserver_field_write(field, member, w);
         }

@@ -7,7 +7,8 @@
 #include "fedserver/task/task.h"
 
 /* The text is a JSON object with the keys of a task file, in the order of task_keys.def. A value
- * that is empty, and empty by default, is left out. Equal tasks have equal texts. The text does not
+ * that is empty, and empty by default, is left out; in a phase, where that of the phase before is
+ * empty, too. Equal tasks have equal texts. The text does not
  * have the task's number, state and times. */
 
 void fedserver_task_text_write(const fedserver_task *task, fed_writer *w);

@@ -8,6 +8,7 @@
 
 #include "fed/hash.h"
 #include "fed/wire.h"
+#include "fedcodec/codec_vtable.h"
 #include "fedcodec/envelope.h"
 #include "fedcodec/patch.h"
 
@@ -211,13 +212,67 @@ static fed_status follow(const fedserver_versions *v, const fed_writer *part, fl
     return FED_OK;
 }
 
+/* sum: what is to be sent. Set x to it, but divide the trained values by stretch^2. */
+static void shorten(const fed_layout *layout, double stretch, const float *sum, float *x) {
+    const size_t statistics = layout->statistics;
+    const size_t trained =
+        statistics > 0 ? layout->tensors[layout->count - statistics].offset : layout->size;
+    for (size_t i = 0; i < layout->size; i++) {
+        x[i] = i < trained ? (float)((double)sum[i] / (stretch * stretch)) : sum[i];
+    }
+}
+
+static fed_status subtract_part(const fed_writer *bytes, const fed_layout *layout, float *sum,
+                                fed_error *err) {
+    fed_reader r;
+    fed_part part;
+    fed_reader_init(&r, bytes->data, bytes->len);
+    FED_TRY(fed_part_read(&r, &part));
+    return fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len, layout, -1.0f, sum,
+                                  err);
+}
+
+/* A codec such as eden makes values longer, so that the mean of many messages is right, and keeps
+ * no residual. But a delta is one message for all devices, and its error would stay in the model.
+ * So shortened values are encoded: those that arrive are nearer to the sum than zeros are, and the
+ * rest waits in the residual. */
+static fed_status encode_stretching(const fedserver_versions *v, const fedcodec *codec,
+                                    uint32_t small, const float *mean, float *residual,
+                                    fed_writer *bytes, fed_error *err) {
+    const fed_layout *layout = v->layout;
+    float *x = malloc(layout->size * sizeof *x);
+    if (x == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for version %u of the model",
+                        v->version + 1);
+    }
+    for (size_t i = 0; i < layout->size; i++) {
+        residual[i] += mean[i];
+    }
+    shorten(layout, codec->vtable->stretch(codec->param), residual, x);
+    fed_status status = fedserver_part_encode(FED_PART_DELTA, v->version, v->version + 1, codec,
+                                              layout, small, NULL, x, bytes, err);
+    if (status == FED_OK) {
+        status = subtract_part(bytes, layout, residual, err);
+    }
+    free(x);
+    return status;
+}
+
+static fed_status encode_delta(const fedserver_versions *v, const fedcodec *codec, uint32_t small,
+                               const float *mean, float *residual, fed_writer *bytes,
+                               fed_error *err) {
+    return codec->vtable->stretch != NULL
+               ? encode_stretching(v, codec, small, mean, residual, bytes, err)
+               : fedserver_part_encode(FED_PART_DELTA, v->version, v->version + 1, codec, v->layout,
+                                       small, residual, mean, bytes, err);
+}
+
 fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *codec,
                                    uint32_t small, const float *mean, float *residual,
                                    fedserver_versions *next, fed_error *err) {
     fed_writer bytes;
     fed_writer_growing(&bytes);
-    fed_status status = fedserver_part_encode(FED_PART_DELTA, v->version, v->version + 1, codec,
-                                              v->layout, small, residual, mean, &bytes, err);
+    fed_status status = encode_delta(v, codec, small, mean, residual, &bytes, err);
     if (status == FED_OK) {
         status = follow(v, &bytes, residual, next, err);
     }

@@ -56,7 +56,9 @@ void fedserver_versions_free(fedserver_versions *v);
 
 /**
  * Make the next version beside v: delta = codec(mean + residual); next->values = v->values +
- * delta. Only v's values and chain are read, so another thread may serve v meanwhile.
+ * delta. What the delta leaves out becomes the residual, also with a codec that has none of its
+ * own but lengthens values, such as eden. Only v's values and chain are read, so another thread may
+ * serve v meanwhile.
  * residual: v's residual, float32[layout->size] from malloc. It is changed in place, and belongs
  * to `next` afterwards. On failure it belongs to the caller again, but its values are useless, and
  * `next` is unchanged.

@@ -327,3 +327,56 @@ FED_TEST(packed_messages_cut_or_flipped_do_no_harm) {
         large_case_close(&l);
     }
 }
+
+/* Specs whose messages differ in length, or in what the receiver divides their norm by. */
+static const char *const stretched[] = {"eden",
+                                        "eden:bits=2",
+                                        "eden:bucket=64",
+                                        "eden:rotations=2",
+                                        "eden:p=0.008",
+                                        "eden:p=0.001",
+                                        "eden:p=0.008,rotations=1",
+                                        "eden:p=0.9",
+                                        "eden:p=0.008,bucket=256",
+                                        "eden:p=0.008,scale=tensor"};
+enum { STRETCHED = sizeof stretched / sizeof stretched[0] };
+
+/* Otherwise a device could send exact values where the coordinator takes most of an update's length
+ * for noise. */
+FED_TEST(a_message_of_other_parameters_than_the_tasks_is_refused) {
+    for (size_t k = 0; k < STRETCHED; k++) {
+        envelope_case f;
+        fed_error err = {0};
+        envelope_case_open(&f, stretched[k]);
+        envelope_case_encode(&f);
+        for (size_t wanted = 0; wanted < STRETCHED; wanted++) {
+            fedcodec codec;
+            assert_fed_ok(fedcodec_parse(stretched[wanted], &codec, NULL));
+            assert_fed_status(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &codec,
+                                                      ENVELOPE_SMALL, NULL, &err),
+                              wanted == k ? FED_OK : FED_EFORMAT);
+            if (wanted != k) {
+                assert_fed_says(err, "made with other parameters of eden than expected");
+            }
+        }
+        assert_fed_ok(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, NULL,
+                                              ENVELOPE_SMALL, NULL, &err));
+        envelope_case_close(&f);
+    }
+}
+
+FED_TEST(parameters_that_only_the_sender_needs_may_differ) {
+    static const char *const same[][2] = {{"eden", "eden:seed=7,rotations=1"},
+                                          {"eden:p=0.008", "eden:p=0.009,seed=3,pos=golomb"}};
+    for (size_t k = 0; k < 2; k++) {
+        envelope_case f;
+        fedcodec codec;
+        fed_error err = {0};
+        envelope_case_open(&f, same[k][1]);
+        envelope_case_encode(&f);
+        assert_fed_ok(fedcodec_parse(same[k][0], &codec, NULL));
+        assert_fed_ok_err(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &codec,
+                                                  ENVELOPE_SMALL, NULL, &err));
+        envelope_case_close(&f);
+    }
+}

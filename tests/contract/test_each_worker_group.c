@@ -36,7 +36,7 @@ static bool case_at(size_t k, worker_case *c) {
     const size_t ways = sizeof collectives / sizeof collectives[0];
     const size_t rules = sizeof plain / sizeof plain[0], rows = sizeof coded / sizeof coded[0];
     size_t codecs = 0;
-    while (fedcodec_at(codecs) != NULL) {
+    while (codec_spec_at(codecs) != NULL) {
         codecs++;
     }
     if (k < ways * rules) {
@@ -46,13 +46,13 @@ static bool case_at(size_t k, worker_case *c) {
     k -= ways * rules;
     if (k < ways * rows * codecs) {
         *c = case_of(collectives[k % ways], coded[k / ways % rows]);
-        c->codec = codec_spec_of(fedcodec_at(k / ways / rows));
+        c->codec = codec_spec_at(k / ways / rows);
         return true;
     }
     k -= ways * rows * codecs;
     *c = case_of(collectives[k % 2], "bitsgd");
     c->codec = "int8";
-    c->pull = k / 2 < codecs ? codec_spec_of(fedcodec_at(k / 2)) : NULL;
+    c->pull = codec_spec_at(k / 2);
     if (k / 2 < codecs) {
         return true;
     }

@@ -18,7 +18,7 @@ static const size_t tensors[] = {9000, 40, 2960};
 /** Set the k-th collective and the c-th codec. Returns false if there are no more. */
 static bool combination(size_t k, size_t c, const char **collective, const char **codec) {
     *collective = k == 0 ? "owners:aggregators=1" : feddc_collective_name(k - 1);
-    *codec = fedcodec_at(c) != NULL ? codec_spec_of(fedcodec_at(c)) : NULL;
+    *codec = codec_spec_at(c);
     return *collective != NULL && *codec != NULL;
 }
 

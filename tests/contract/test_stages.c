@@ -117,8 +117,8 @@ static void with_each_stage(const char *spec, use_message *use) {
 }
 
 static void with_each(use_message *use) {
-    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        with_each_stage(codec_spec_of(fedcodec_at(k)), use);
+    for (size_t k = 0; codec_spec_at(k) != NULL; k++) {
+        with_each_stage(codec_spec_at(k), use);
     }
     with_each_stage("3lc:s=1.75", use);
     with_each_stage("sbc:p=0.1,pos=auto", use);

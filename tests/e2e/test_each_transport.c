@@ -14,10 +14,14 @@
 
 enum { DEVICES = 2 };
 
-/* The model is large enough for uploads with Expect: 100-continue. */
+/* The model is large enough for uploads with Expect: 100-continue. Devices check the digest of each
+ * version. */
 static const char task[] =
     "{\"model\": \"lenet5-caffe\", \"codec_up\": \"float32\", \"codec_down\": \"3lc\","
-    " \"local_steps\": 2, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 3, \"cohort\": 2}";
+    " \"local_steps\": 2, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 4, \"cohort\": 2,"
+    " \"phases\": [{\"round\": 2, \"codec_up\": \"eden:p=0.008\", \"codec_down\": \"eden\"},"
+    "  {\"round\": 3, \"codec_up\": \"eden:p=0.008,scale=tensor\","
+    "   \"codec_down\": \"eden:p=0.05\"}]}";
 
 typedef struct world {
     char directory[256], url[64];
@@ -65,7 +69,7 @@ static void assert_finished(const world *w, int k, pid_t pid) {
     assert_int_equal(waitpid(pid, &how, 0), pid);
     log_path(w, k, path);
     assert_fed_ok(fed_file_read(path, 1 << 20, &log, &len, NULL));
-    if (how != 0 || strstr((char *)log, "the task is finished; its model is version 3") == NULL) {
+    if (how != 0 || strstr((char *)log, "the task is finished; its model is version 4") == NULL) {
         fail_msg("device %d did not finish the task: %s", k, (char *)log);
     }
     free(log);

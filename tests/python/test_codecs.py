@@ -12,6 +12,8 @@ import numpy as np
 from fed import codecs
 
 SPECS = ["float32", "sbc:p=0.01", "3lc:s=1.75", "3lc:s=1+runs", "twobit:t=0.5", "int8", "float16", "topk:p=0.05", "inceptionn:e=10"]
+PRESETS = [name for name in codecs.names() if name != "threshold"]  # threshold has none for t
+LESS_THAN_A_BIT = ["eden:p=0.008", "eden:p=0.008,scale=tensor"]
 
 
 def gradient(n=10000, seed=1):
@@ -46,8 +48,19 @@ class Codecs(unittest.TestCase):
                 self.assertGreater(np.count_nonzero(y), 0)
                 self.assertEqual(y.dtype, np.float32)
 
+    def test_without_a_residual_a_codec_leaves_zeros(self):
+        for spec in ["eden", *LESS_THAN_A_BIT, "qsgd", "natural"]:
+            with self.subTest(spec):
+                x, residual = gradient(), gradient(seed=2)
+                message = codecs.encode(spec, x, residual=residual)
+                self.assertFalse(residual.any())
+                self.assertEqual(message, codecs.encode(spec, gradient() + gradient(seed=2)))
+                y = codecs.decode(message)
+                x += gradient(seed=2)
+                self.assertAlmostEqual(float(np.dot(x, y) / np.dot(x, x)), 1, delta=0.2)
+
     def test_the_bytes_are_those_of_the_program(self):
-        for spec in SPECS:
+        for spec in SPECS + PRESETS + LESS_THAN_A_BIT:
             with self.subTest(spec), tempfile.TemporaryDirectory() as folder:
                 x = gradient()
                 x.tofile(folder + "/x")

@@ -13,4 +13,17 @@ static inline const char *codec_spec_of(const fedcodec_vtable *codec) {
     return strcmp(name, "threshold") == 0 ? "threshold:t=0.001" : name;
 }
 
+/** Return the k-th spec to test: each codec with its presets, then forms of messages that presets
+ * don't make. NULL: k is too large. */
+static inline const char *codec_spec_at(size_t k) {
+    static const char *const forms[] = {"eden:p=0.008", "eden:p=0.008,scale=tensor"};
+    size_t codecs = 0;
+    while (fedcodec_at(codecs) != NULL) {
+        codecs++;
+    }
+    return k < codecs                                    ? codec_spec_of(fedcodec_at(k))
+           : k - codecs < sizeof forms / sizeof forms[0] ? forms[k - codecs]
+                                                         : NULL;
+}
+
 #endif

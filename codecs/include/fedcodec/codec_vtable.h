@@ -110,6 +110,11 @@ struct fedcodec_vtable {
      * values larger, within a few percent. NULL: none, or it depends on the values. */
     double (*stretch)(const double *param);
 
+    /** Does a message that `check` has accepted say that it was made with parameters of this
+     * stretch? A receiver refuses another one: its norm could not be told. NULL: there is no
+     * stretch. */
+    bool (*fits)(const double *param, const uint8_t *src);
+
     /** The same coding for a network card (fedcodec/bursts.h). NULL: there is none. */
     const struct fedcodec_burst_coder *bursts;
 };

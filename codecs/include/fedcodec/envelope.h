@@ -119,6 +119,7 @@ typedef struct fedcodec_message {
  * src, layout   must stay as they are until fedcodec_message_close: the message points to both
  * codec, small  what the message must have been made with: the frames that follow from small,
  *               each of this codec, with the codec's second stage or none; statistics as float32.
+ *               Parameters of the codec that decide its noise must be those of the message, too.
  *               codec NULL accepts any codec, stage and small
  * *message      the caller's; fedcodec_message_close frees what it holds. After an error it holds
  *               nothing, and closing it does no harm

@@ -87,7 +87,8 @@ enum {
     FEDSERVER_TASK_NAME = 64,
     FEDSERVER_TASK_REASONS = 4,
     FEDSERVER_REASON = 256,
-    FEDSERVER_TASK_WAITS = 320
+    FEDSERVER_TASK_WAITS = 320,
+    FEDSERVER_TASK_CODEC = 64
 };
 
 typedef struct fedserver_task_entry {
@@ -98,6 +99,9 @@ typedef struct fedserver_task_entry {
     uint32_t rounds, version;                   /* rounds to run; rounds that are committed */
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; a cancel sets finished_ms, too */
     uint32_t priority; /* which task comes first where a device could serve several */
+    /* of the round that is open or comes next: the codec of updates, and auto:bytes=N if the
+     * coordinator chose the codec for it, else "" */
+    char codec_up[FEDSERVER_TASK_CODEC], codec_up_asked[FEDSERVER_TASK_CODEC];
     /* why the task is queued or paused, what to do; "": neither, or unknown */
     char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined; /* devices that declined the task in the last 24 hours */

@@ -6,7 +6,10 @@
 
 #include "fedserver/stores/sql/sql_calls.h"
 #include "fedserver/stores/sql/sql_rows.h"
+#include "fedserver/task/phases.h"
 #include "fedserver/task/task_text.h"
+
+static_assert((int)FEDSERVER_TASK_CODEC == (int)FEDCODEC_SPEC, "a task's entry has whole codecs");
 
 fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) {
     fed_writer text;
@@ -89,6 +92,9 @@ static fed_status entry_read(const fedserver_sql_row *row, fedserver_task_entry 
                                     .declined = (uint32_t)fedserver_sql_row_int(row, 7),
                                     .declined_ms = fedserver_sql_row_int(row, 8)};
     memcpy(entry->name, task.name, sizeof entry->name);
+    const fedserver_phase phase = fedserver_phase_of(&task, entry->version + 1);
+    memcpy(entry->codec_up, phase.codec_up, sizeof entry->codec_up);
+    memcpy(entry->codec_up_asked, phase.codec_up_asked, sizeof entry->codec_up_asked);
     return FED_OK;
 }
 

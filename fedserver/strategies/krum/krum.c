@@ -24,4 +24,5 @@ const fedserver_strategy_vtable fedserver_strategy_krum = {
     .combine = combine,
     .least = least,
     .most = FEDSERVER_KRUM_ROWS,
+    .compares = true,
 };

@@ -30,4 +30,5 @@ const fedserver_strategy_vtable fedserver_strategy_multikrum = {
     .combine = combine,
     .least = least,
     .most = FEDSERVER_KRUM_ROWS,
+    .compares = true,
 };

@@ -52,6 +52,24 @@ final class ClientTest {
         }
     }
 
+    public void a_device_sends_less_than_a_bit_a_value() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("tensors w 64x128", "\"rounds\": 4, \"cohort\": 1, \"phases\": [{\"round\": 2, \"codec_up\": \"eden:p=0.008\"},"
+                    + " {\"round\": 4, \"codec_up\": \"eden:p=0.008,scale=tensor\"}]");
+            try (Client client = home.device("d").open()) {
+                client.run((model, round) -> {
+                    add(model.values("w"), 0.125f);
+                    return new TrainResult(10, 0.5f);
+                });
+            }
+            double mean = 0;
+            for (float value : home.model()) {
+                mean += value / (64.0 * 128.0);
+            }
+            Check.that(mean > 0.4 && mean < 0.6, "each of four rounds adds 1/8 in the mean, but all add " + mean);
+        }
+    }
+
     public void a_device_that_comes_after_the_end_ends_too() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 1, \"cohort\": 1");

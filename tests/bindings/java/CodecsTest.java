@@ -11,7 +11,8 @@ import java.util.Arrays;
 import java.util.Random;
 
 final class CodecsTest {
-    private static final String[] SPECS = {"float32", "sbc:p=0.01", "3lc:s=1.75", "3lc:s=1+runs", "twobit:t=0.5", "int8", "topk:p=0.05"};
+    private static final String[] SPECS = {"float32", "sbc:p=0.01", "3lc:s=1.75", "3lc:s=1+runs", "twobit:t=0.5", "int8", "topk:p=0.05",
+        "eden", "eden:p=0.008", "eden:p=0.008,scale=tensor"};
     private static final int N = 10000;
 
     private static FloatBuffer gradient(int n, int seed) {

@@ -6,6 +6,8 @@
 
 #include <jansson.h>
 
+#include "fed/file.h"
+
 /* The directory of a coordinator that no process serves. It has a device with a counted update, an
  * unused token, a running task and two queued tasks. */
 typedef struct world {
@@ -193,6 +195,30 @@ static void tasks_are_listed_moved_paused_resumed_and_cancelled(void **state) {
     refuses(w, "move", "2 1", "task 2");
 }
 
+static void a_chosen_codec_is_told_with_what_was_asked(void **state) {
+    world *w = *state;
+    static const char asks[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"auto:bytes=60\","
+                               " \"rounds\": 2, \"cohort\": 1, \"phases\": [{\"round\": 2,"
+                               " \"codec_up\": \"int8\"}]}";
+    char path[300], chosen[200];
+    snprintf(path, sizeof path, "%s/asks.json", w->c.directory);
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_replace(path, asks, sizeof asks - 1, 0600, &err));
+    says(w, "task", path, "    updates: eden:bits=4,seed=1, ");
+    assert_non_null(strstr(w->out, ", chosen for auto:bytes=60\n"));
+    json_t *tasks = list(w, "tasks");
+    const size_t last = json_array_size(tasks) - 1;
+    const json_t *one = json_array_get(tasks, last), *other = json_array_get(tasks, 0);
+    assert_string_equal(word(one, "codec_up_asked"), "auto:bytes=60");
+    snprintf(chosen, sizeof chosen, "    updates: %s, chosen for auto:bytes=60\n",
+             word(one, "codec_up"));
+    assert_string_equal(word(other, "codec_up"), "float32");
+    assert_string_equal(word(other, "codec_up_asked"), "");
+    json_decref(tasks);
+    says(w, "tasks", "", chosen);
+    assert_null(strstr(w->out, "updates: float32"));
+}
+
 static void the_audit_log_says_who_did_what(void **state) {
     world *w = *state;
     char words[200];
@@ -254,6 +280,7 @@ int main(void) {
         WITH_WORLD(the_state_of_a_coordinator_is_printed_for_programs),
         WITH_WORLD(tokens_are_listed_and_withdrawn),
         WITH_WORLD(tasks_are_listed_moved_paused_resumed_and_cancelled),
+        WITH_WORLD(a_chosen_codec_is_told_with_what_was_asked),
         WITH_WORLD(the_audit_log_says_who_did_what),
         WITH_WORLD(the_directory_is_copied_checked_and_restored),
     };

@@ -187,6 +187,30 @@ static void the_phase_of_the_open_round_is_told(void **state) {
                                   "0.0005\nwaiting for "));
 }
 
+static void a_chosen_codec_is_told_with_what_was_asked(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver *cli = NULL;
+    char lines[1024], line[200];
+    coordinator_task(c, "{\"model\": \"lr\", \"codec_up\": \"auto:bytes=300\", \"rounds\": 2,"
+                        " \"cohort\": 1}");
+    json_t *root = status(c);
+    const json_t *main_task = json_object_get(root, "task");
+    const json_t *listed = json_array_get(json_object_get(root, "tasks"), 0);
+    assert_string_equal(text(main_task, "codec_up_asked"), "auto:bytes=300");
+    assert_memory_equal(text(main_task, "codec_up"), "eden:", 5);
+    assert_string_equal(text(listed, "codec_up_asked"), "auto:bytes=300");
+    assert_string_equal(text(listed, "codec_up"), text(main_task, "codec_up"));
+    snprintf(line, sizeof line, "\nupdates: %s, chosen for auto:bytes=300\n",
+             text(main_task, "codec_up"));
+    json_decref(root);
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
+    assert_fed_ok_err(fedserver_status(cli, c->now_ms, lines, sizeof lines, &err));
+    fedserver_close(cli);
+    assert_non_null(strstr(lines, line));
+}
+
 static void a_committed_round_and_its_task_are_told(void **state) {
     coordinator *c = *state;
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
@@ -405,6 +429,7 @@ int main(void) {
         WITH_COORDINATOR(who_is_out_is_told_to_programs_too),
         WITH_COORDINATOR(the_command_line_says_the_same),
         WITH_COORDINATOR(the_phase_of_the_open_round_is_told),
+        WITH_COORDINATOR(a_chosen_codec_is_told_with_what_was_asked),
         WITH_COORDINATOR(a_committed_round_and_its_task_are_told),
         WITH_COORDINATOR(a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy),
         WITH_COORDINATOR(at_most_200_rounds_are_told_newest_first),

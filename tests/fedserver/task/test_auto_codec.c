@@ -6,6 +6,7 @@
 #include "fedcodec/envelope.h"
 #include "fedserver/task/auto_codec.h"
 #include "fedserver/task/config.h"
+#include "fedserver/task/task_text.h"
 
 enum { SMALL = 256 };
 
@@ -81,20 +82,56 @@ FED_TEST(a_budget_that_is_no_number_is_refused) {
     assert_false(fedserver_codec_is_auto("eden"));
 }
 
+static const char asking[] =
+    "{\"model\": \"lenet5-caffe\", \"rounds\": 9, \"cohort\": 2, \"small_tensor\": 256,"
+    " \"codec_up\": \"auto:bytes=6000\", \"phases\": [{\"round\": 2, \"batch\": 4},"
+    " {\"round\": 3, \"codec_up\": \"auto:bytes=60000\"}, {\"round\": 4, \"codec_up\": \"int8\"},"
+    " {\"round\": 5}]}";
+
 /* The task has the codec that was chosen, and so has each phase. */
 FED_TEST(a_task_and_its_phases_take_what_was_chosen) {
-    static const char text[] = "{\"model\": \"lenet5-caffe\", \"rounds\": 9, \"cohort\": 2,"
-                               " \"small_tensor\": 256, \"codec_up\": \"auto:bytes=6000\","
-                               " \"phases\": [{\"round\": 3, \"codec_up\": \"auto:bytes=60000\"}]}";
     fedserver_config config;
     fed_error err = {0};
-    assert_fed_ok_err(fedserver_config_parse("t.json", text, sizeof text - 1, &config, &err));
+    assert_fed_ok_err(fedserver_config_parse("t.json", asking, sizeof asking - 1, &config, &err));
     assert_true(bound_of(config.task.wire.codec_up) <= 6000);
     assert_true(bound_of(config.task.wire.codec_up) > 5000);
-    assert_true(bound_of(config.task.phases[0].codec_up) > 50000);
+    assert_string_equal(config.task.phases[0].codec_up, config.task.wire.codec_up);
+    assert_true(bound_of(config.task.phases[1].codec_up) > 50000);
     static const char little[] = "{\"model\": \"lenet5-caffe\", \"rounds\": 9, \"cohort\": 2,"
                                  "\n \"codec_up\": \"auto:bytes=60\"}";
     assert_fed_status(fedserver_config_parse("t.json", little, sizeof little - 1, &config, &err),
                       FED_EINVAL);
     assert_non_null(strstr(err.text, "t.json:2: key \"codec_up\": updates of this model take"));
+}
+
+/* What was asked stays known beside the choice, also in the text that the store keeps. */
+FED_TEST(what_was_asked_is_kept_beside_the_choice) {
+    static const char *const asked[] = {"auto:bytes=6000", "auto:bytes=60000", "", ""};
+    fedserver_config config;
+    fedserver_task kept;
+    fed_error err = {0};
+    fed_writer text;
+    fed_writer_growing(&text);
+    assert_fed_ok_err(fedserver_config_parse("t.json", asking, sizeof asking - 1, &config, &err));
+    fedserver_task_text_write(&config.task, &text);
+    assert_fed_ok(text.status);
+    assert_fed_ok_err(fedserver_task_text_read(1, (const char *)text.data, text.len, &kept, &err));
+    assert_string_equal(kept.codec_up_asked, "auto:bytes=6000");
+    assert_string_equal(kept.wire.codec_up, config.task.wire.codec_up);
+    for (uint32_t k = 0; k < 4; k++) {
+        assert_string_equal(config.task.phases[k].codec_up_asked, asked[k]);
+        assert_string_equal(kept.phases[k].codec_up_asked, asked[k]);
+        assert_string_equal(kept.phases[k].codec_up, config.task.phases[k].codec_up);
+    }
+    fed_writer_free(&text);
+}
+
+/* A task file can't say that the coordinator has chosen. */
+FED_TEST(what_a_task_file_claims_was_asked_is_dropped) {
+    static const char text[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,"
+                               " \"codec_up_asked\": \"auto:bytes=9\"}";
+    fedserver_config config;
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_config_parse("t.json", text, sizeof text - 1, &config, &err));
+    assert_string_equal(config.task.codec_up_asked, "");
 }

@@ -120,10 +120,10 @@ FED_TEST(a_phase_changes_what_it_names_and_keeps_the_rest) {
               "{\"round\": 100, \"optimizer\": \"momentum:lr=2,m=0.5\", \"batch\": 9}]}",
               &config, &err));
     static const fedserver_phase wanted[] = {
-        {1, "dgc:p=0.25", "3lc:s=1+entropy", 10, 3, "momentum", 0.01f},
-        {2, "dgc:p=0.0625", "3lc:s=1+entropy", 7, 3, "momentum", 0.01f},
-        {50, "dgc:p=0.0625", "sbc:p=0.01", 7, 3, "momentum", 0.5f},
-        {100, "dgc:p=0.0625", "sbc:p=0.01", 7, 9, "momentum:lr=2,m=0.5", 2.0f}};
+        {1, "dgc:p=0.25", "", "3lc:s=1+entropy", 10, 3, "momentum", 0.01f},
+        {2, "dgc:p=0.0625", "", "3lc:s=1+entropy", 7, 3, "momentum", 0.01f},
+        {50, "dgc:p=0.0625", "", "sbc:p=0.01", 7, 3, "momentum", 0.5f},
+        {100, "dgc:p=0.0625", "", "sbc:p=0.01", 7, 9, "momentum:lr=2,m=0.5", 2.0f}};
     static const uint32_t last[] = {1, 49, 99, 101};
     const fedserver_task *task = &config.task;
     assert_int_equal(task->phase_count, 3);

@@ -3,6 +3,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <math.h>
+
 #include "fed/hash.h"
 #include "fed/wire.h"
 #include "fedcodec/envelope.h"
@@ -91,6 +93,46 @@ static void what_a_delta_leaves_out_comes_later(void) {
         assert_true(have > sum[i] * 0.999f && have < sum[i] * 1.001f);
     }
     done(&f);
+}
+
+static double apart(const fixture *f, const float *sum) {
+    double apart = 0, whole = 0;
+    for (int i = 0; i < SIZE; i++) {
+        const double error = (double)f->versions.values[i] - (double)sum[i];
+        apart += error * error;
+        whole += (double)sum[i] * (double)sum[i];
+    }
+    return sqrt(apart / whole);
+}
+
+/* Rounds of the same mean, then rounds of nothing. */
+static void what_a_lengthening_codec_gets_wrong_is_mended_later(void) {
+    static const char *const specs[] = {"eden", "eden:bits=4", "eden:p=0.008", "eden:p=0.05",
+                                        "eden:p=0.05,scale=tensor,bucket=256"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        fixture f;
+        float mean[SIZE], sum[SIZE] = {0};
+        open_with(&f, specs[k]);
+        for (int i = 0; i < SIZE; i++) {
+            mean[i] = 0.001f * (float)((i * 7) % 13 - 6) + (i == 77 ? 0.05f : 0);
+        }
+        for (int round = 0; round < 20; round++) {
+            advance(&f, mean);
+            for (int i = 0; i < SIZE; i++) {
+                sum[i] += mean[i];
+            }
+        }
+        const double behind = apart(&f, sum);
+        memset(mean, 0, sizeof mean);
+        for (int round = 0; round < 150; round++) {
+            advance(&f, mean);
+        }
+        if (!(behind < 0.8 && apart(&f, sum) < 0.01)) {
+            fail_msg("%s: %g of the sum was missing, and %g is at the end", specs[k], behind,
+                     apart(&f, sum));
+        }
+        done(&f);
+    }
 }
 
 /* Another thread may send the old version meanwhile, so the old version must not change. */
@@ -337,6 +379,7 @@ int main(void) {
         fed_unit_test(what_the_store_has_of_a_version_it_has_not_of_the_next_one),
         fed_unit_test(a_damaged_part_is_refused),
         fed_unit_test(what_a_delta_leaves_out_comes_later),
+        fed_unit_test(what_a_lengthening_codec_gets_wrong_is_mended_later),
         fed_unit_test(the_next_version_is_made_beside_the_old_one),
         fed_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
         fed_unit_test(a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits),

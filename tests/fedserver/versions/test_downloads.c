@@ -407,6 +407,25 @@ static void use_codec(fixture *f, const char *spec) {
     assert_fed_ok_err(fedcodec_parse(spec, &f->codec, &err));
 }
 
+/* Deltas of eden are dense, and short: a chain of them is cheaper than a snapshot for long. */
+FED_TEST_WITH(chains_of_eden_lead_to_the_same_bits_until_a_snapshot_is_shorter, fixture *f) {
+    use_codec(f, "eden:p=0.008");
+    advance_to(f, 60);
+    came all = ask(f, 0, 60, true, 0);
+    assert_int_equal(all.first.kind, FED_PART_DELTA);
+    assert_int_equal(all.parts, 60);
+    assert_true(all.len < 2 * SIZE);
+    use_codec(f, "eden");
+    advance_to(f, VERSIONS);
+    came few = ask(f, VERSIONS - 5, VERSIONS, true, 0);
+    assert_int_equal(few.first.kind, FED_PART_DELTA);
+    assert_int_equal(few.parts, 5);
+    came far = ask(f, 0, VERSIONS, true, 0);
+    assert_int_equal(far.parts, 1);
+    assert_true(far.len < 4 * SIZE);
+    assert_int_equal(ask(f, 0, VERSIONS, false, 0).first.kind, FED_PART_SNAPSHOT);
+}
+
 FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f) {
     use_codec(f, "3lc:s=1.75+entropy");
     advance_to(f, 9);

@@ -223,9 +223,10 @@ const char *feddc_collective_about(size_t k);
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
-/** Return whether this codec scales by its input's largest value times a factor. Such a codec is
- * refused for ring and tree, where each hop would enlarge the error. */
-bool feddc_codec_expands(const char *name);
+/** Return whether this codec scales by its input's largest value times a factor, or makes values
+ * longer, as eden with one bit or less. Such a codec is refused for ring and tree, where each hop
+ * would enlarge the error. */
+bool feddc_codec_expands(const char *spec);
 /** Set *aggregators to the number of ranks beside the workers: 1 for "owners:aggregators=1".
  * Errors: FED_EINVAL */
 fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,

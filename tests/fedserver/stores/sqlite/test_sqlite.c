@@ -117,8 +117,9 @@ static void add_two_tasks(fixture *f) {
                                      .deadline_ms = 250,
                                      .staleness = 3},
                            .queued_ms = 10};
-    task.phases[0] = (fedserver_phase){2, "float32", "sbc:p=0.1", 1, 2, "momentum:m=0.5", 0.3f};
-    task.phases[1] = (fedserver_phase){30, "float16", "float32", 9, 8, "momentum:m=0.7", 1e-30f};
+    task.phases[0] = (fedserver_phase){2, "float32", "", "sbc:p=0.1", 1, 2, "momentum:m=0.5", 0.3f};
+    task.phases[1] =
+        (fedserver_phase){30, "float16", "", "float32", 9, 8, "momentum:m=0.7", 1e-30f};
     assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
     fedserver_task least = {
         .name = "n", .wire.model = "m", .wire.learning_rate = 16777217.0f, .priority = 5};
