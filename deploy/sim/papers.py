@@ -5,6 +5,9 @@ A table is an INI file of deploy/sim/papers. Its section [table] has the title, 
 draw a figure, and how long it takes. [common], [row NAME] and [column NAME] have keys of a scenario; a column's keys
 override a row's, and these override the common ones. "COLUMN: key" in a row is for that cell alone. paper_KIND in a row
 has the paper's figures of a kind that is shown, one for each column.
+
+A table with the key `order` has no cells of its own. Each line of `order` is a table and the options to run it with. The
+finished runs of all these tables are collected in a CSV (collected.py).
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -13,10 +16,12 @@ import csv
 import json
 import math
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
 
+import collected
 from figure import figure
 
 QUICK = 25
@@ -66,6 +71,10 @@ def run(fedsim, keys, out):
         done = subprocess.run([fedsim, "run", *arguments, "--out", str(out), *resume], stdout=subprocess.DEVNULL)
         if done.returncode != 0:
             sys.exit(f"papers: fedsim run for {out} ended with exit status {done.returncode}; the same command goes on from there")
+    return read_result(out)
+
+
+def read_result(out):
     summary = json.loads((out / "summary.json").read_text())
     with open(out / "rounds.csv", newline="") as f:
         rounds = [r for r in csv.DictReader(f)]
@@ -159,52 +168,131 @@ def paper_figures(row_keys, column_index):
     return figures
 
 
-def read_arguments():
+def read_arguments(words):
     parser = argparse.ArgumentParser(description="Run the cells of a table and print it beside the paper's figures.")
     parser.add_argument("fedsim", help="path of the program fedsim")
     parser.add_argument("results", type=pathlib.Path, help="directory for the runs; finished ones are not run again")
     parser.add_argument("table", help="name of a file in deploy/sim/papers, without .ini")
     parser.add_argument("--quick", action="store_true", help=f"run only a {QUICK}th of the iterations")
     parser.add_argument("--only", default="", metavar="TEXT", help='run only cells whose "ROW, COLUMN" contains TEXT')
+    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="run at most N seeds of each cell")
+    parser.add_argument("--done", action="store_true", help="run nothing; show what has run")
+    parser.add_argument("--pages", type=pathlib.Path, metavar="DIR",
+                        help="of a table with an order: where its CSV, its figure and the pages with its tables are")
     parser.add_argument("keys", nargs="*", metavar="key=value", help="key of a scenario, given to every run")
-    arguments = parser.parse_intermixed_args()
+    arguments = parser.parse_intermixed_args(words)
     wrong = [k for k in arguments.keys if "=" not in k]
     if wrong:
         parser.error(f'"{wrong[0]}" is not key=value; `fedsim keys` lists the keys')
     return arguments
 
 
-def main():
-    arguments = read_arguments()
-    fedsim, name, quick = arguments.fedsim, arguments.table, arguments.quick
-    base = arguments.results / (name + ("-quick" if quick else ""))
-    more = dict(k.split("=", 1) for k in arguments.keys)
+def all_cells(name, quick=False):
+    """Yield (row, column, the column's index, keys, seeds, the folder of its runs below that of all results)."""
     table = read_table(name)
-    kinds = table["table"]["show"].split()
-    print(f"{name}: all cells take {table['table']['takes']} on two cores", file=sys.stderr)
-    cells = []
+    base = pathlib.Path(name + ("-quick" if quick else ""))
     for row, row_keys in named(table, "row").items():
         for index, (column, column_keys) in enumerate(named(table, "column").items()):
-            if arguments.only not in f"{row}, {column}":
-                continue
             keys, seeds = cell_keys(table, row, row_keys, column, column_keys, quick)
-            out = base / directory_name(row) / directory_name(column)
-            results = []
-            for seed in seeds:
+            yield row, column, index, keys, seeds, base / directory_name(row) / directory_name(column)
+
+
+def run_cells(arguments, after):
+    """Run the cells, or find those that have run. Return [(row, column, {kind: the paper's text}, results)]."""
+    more = dict(k.split("=", 1) for k in arguments.keys)
+    rows = named(read_table(arguments.table), "row")
+    cells = []
+    for row, column, index, keys, seeds, folder in all_cells(arguments.table, arguments.quick):
+        if arguments.only not in f"{row}, {column}":
+            continue
+        results = []
+        for seed in seeds[:arguments.seeds]:
+            out = arguments.results / folder / ("seed=" + seed)
+            if arguments.done and not finished(out):
+                continue
+            if not arguments.done:
                 print(f"{row}, {column}, seed {seed}: {out}", file=sys.stderr)
-                results.append(run(fedsim, {**keys, "seed": seed, **more}, out / ("seed=" + seed)))
-            cells.append((row, column, paper_figures(row_keys, index), results))
+            results.append(run(arguments.fedsim, {**keys, "seed": seed, **more}, out))
+            after()
+        if results:
+            cells.append((row, column, paper_figures(rows[row], index), results))
+    return cells
+
+
+def run_table(arguments, after=lambda: None):
+    """Run a table's cells and print the table. Return whether there was any cell."""
+    table = read_table(arguments.table)
+    base = arguments.results / (arguments.table + ("-quick" if arguments.quick else ""))
+    print(f"{arguments.table}: all cells take {table['table']['takes']} on two cores", file=sys.stderr)
+    cells = run_cells(arguments, after)
     if not cells:
-        sys.exit(f'papers: {name} has no cell with "{arguments.only}" in "ROW, COLUMN"')
-    print_table(table, cells, kinds)
+        return False
+    print_table(table, cells, table["table"]["show"].split())
     if table.getboolean("table", "figure", fallback=False):
         draw(table, cells, base)
     page = base / "report.html"
     directories = [str(result["directory"]) for _, _, _, results in cells for result in results]
-    subprocess.run([fedsim, "report", *directories, "--out", str(page)], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([arguments.fedsim, "report", *directories, "--out", str(page)], stdout=subprocess.DEVNULL, check=True)
     print(f"\n{page} has plots of all cells.")
-    if quick:
+    if arguments.quick:
         print(f"\nQuick form: a {QUICK}th of the iterations, so not comparable with the paper.")
+    return True
 
 
-main()
+def parts(table):
+    """Return the tables that `order` names, each once."""
+    return list(dict.fromkeys(shlex.split(line)[0] for line in table["table"]["order"].split("\n") if line))
+
+
+def csv_path(arguments):
+    return (arguments.pages or arguments.results / arguments.table) / (arguments.table + ".csv")
+
+
+def collect(arguments, table):
+    """Write the CSV of all finished runs. Rows that it had before stay, but for those that have run here."""
+    rows = {}
+    for part in parts(table):
+        for row, column, _, _, seeds, folder in all_cells(part, arguments.quick):
+            for seed in seeds:
+                out = arguments.results / folder / ("seed=" + seed)
+                rows[part, row, column, seed] = collected.row_of(read_result(out)) if finished(out) else None
+    return collected.merge(csv_path(arguments), rows)
+
+
+def write_pages(path, rows, table):
+    """Write the figure and the tables of all pages beside a CSV, from its rows. A page's name begins as the CSV's."""
+    tables = {part: read_table(part) for part in parts(table)}
+    texts = {part: collected.pivot(part, dict(t["table"]), list(named(t, "row")), list(named(t, "column")), rows)
+             for part, t in tables.items()}
+    for page in path.parent.glob(path.stem + "*.md"):
+        page.write_text(collected.fill(page.read_text(), texts))
+    plots = {}
+    for part in table["table"]["figure"].split():
+        plots.update(collected.points(part, tables[part]["table"]["short"], rows))
+    path.with_suffix(".svg").write_text(figure(table["table"]["title"], plots, table["table"]["axis"]))
+
+
+def run_order(arguments, table):
+    """Run the tables that `order` names. Collect what has run after each run."""
+    common = [*arguments.keys, *(["--quick"] if arguments.quick else [])]
+    for line in [] if arguments.done else table["table"]["order"].strip().split("\n"):
+        part = read_arguments([arguments.fedsim, str(arguments.results), *shlex.split(line), *common])
+        part.seeds, part.only = min(part.seeds, arguments.seeds), part.only or arguments.only
+        run_table(part, after=lambda: collect(arguments, table))
+    write_pages(csv_path(arguments), collect(arguments, table), table)
+
+
+def main():
+    arguments = read_arguments(sys.argv[1:])
+    table = read_table(arguments.table)
+    if "order" in table["table"]:
+        run_order(arguments, table)
+    elif arguments.pages:
+        sys.exit(f"papers: {arguments.table} has no order of tables, so --pages has nothing to write; leave it out")
+    elif not run_table(arguments):
+        what = "no run that is finished" if arguments.done else "no cell"
+        sys.exit(f'papers: {arguments.table} has {what} with "{arguments.only}" in "ROW, COLUMN"')
+
+
+if __name__ == "__main__":
+    main()

@@ -23,6 +23,10 @@ def check(rows):
     wanted = sorted(name for row in rows.values() for _, _, name in row)
     assert sorted(t.text for t in names) == wanted, "a name is missing, or twice"
     assert len(points) == len(wanted), "a point is missing"
+    for name in names:
+        assert 30 < float(name.get("y")) < high, "a name over the title or outside the picture"
+    for name in names:
+        assert 30 < float(name.get("y")) < high, "a name over the title or outside the picture"
     for point in points:
         assert 0 < float(point.get("cx")) < wide and 0 < float(point.get("cy")) < high, "a point outside the picture"
     places = sorted((float(t.get("x")), float(t.get("y"))) for t in names)
@@ -31,8 +35,10 @@ def check(rows):
 
 
 def main():
-    crowd = [(2.0 ** (k / 4 - 4), 0.93 - 0.0001 * (k % 3), f"codec:p={k}") for k in range(30)]
+    crowd = [(2.0 ** (k / 4 - 4), 0.93 - 0.0001 * (k % 3), f"codec:p={k}") for k in range(45)]
     check({"one": [(32.0, 0.9, "float32"), (0.1, 0.5, "a<b")]})
+    check({"alone": [(1.0, 0.5, "float32")]})
+    check({"alone": [(1.0, 0.5, "float32")]})
     check({"a": crowd, "b": crowd[:7], "c": crowd[5:], "d": crowd})
     points = [(1.0, 0.5, ""), (2.0, 0.4, ""), (4.0, 0.6, "")]
     assert staircase(points) == [(1.0, 0.5), (4.0, 0.6)], "a point of the staircase is worse than one with fewer bits"
