@@ -411,7 +411,7 @@ static double eden_stretch(const double *param) {
 
 static bool eden_fits(const double *param, const uint8_t *src) {
     const eden_layout l = layout_for(param, 0);
-    return src[0] == flags_for(param) && src[1] == l.shift &&
+    return src[0] == eden_flags_of(param) && src[1] == l.shift &&
            (!l.few || fedcodec_eden_few_fits(param, &l, src + EDEN_LEAD));
 }
 

@@ -436,7 +436,7 @@ double fedcodec_eden_few_kept(const double *param, const eden_layout *l) {
 }
 
 bool fedcodec_eden_few_fits(const double *param, const eden_layout *l, const uint8_t *src) {
-    return fedcodec_load_u16(src) == most_of(param[EDEN_PARAM_P], l->shift);
+    return fedcodec_load_u16(src) == eden_most_of(param[EDEN_PARAM_P], l->shift);
 }
 
 fed_status fedcodec_eden_few_end(const fedcodec_eden_few *r) {

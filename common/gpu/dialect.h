@@ -17,8 +17,8 @@ typedef uint4 u32x4;
 #define KERNEL             __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void
 #define FUNC               static inline
 #define GLOBAL             __global
-#define LOCAL              __local /* for an array in a kernel's outermost scope */
-#define LOCALP             __local /* for what a pointer points to */
+#define LOCAL              __local    /* for an array in a kernel's outermost scope */
+#define LOCALP             __local    /* for what a pointer points to */
 #define TABLE              __constant /* for an array of constants outside of kernels */
 #define BARRIER()          barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define LANE               ((u32)get_local_id(0))
@@ -29,7 +29,7 @@ typedef uint4 u32x4;
 #define CLZ(x)             ((u32)clz((u32)(x)))
 #define POPCOUNT(x)        ((u32)popcount((u32)(x)))
 #define FABS(x)            fabs(x)
-#define SQRT(x)            sqrt((float)(x)) /* float arguments; results differ between devices */
+#define SQRT(x)            sqrt((float)(x))  /* float arguments; results differ between devices */
 #define ROOT64(x)          sqrt((double)(x)) /* correctly rounded on all devices */
 #define EXP(x)             exp((float)(x))
 #define LOG(x)             log((float)(x))
@@ -60,7 +60,7 @@ typedef uint4 u32x4;
 #define GLOBAL
 #define LOCAL __shared__
 #define LOCALP
-#define TABLE static __constant__ const
+#define TABLE              static __constant__ const
 #define BARRIER()          __syncthreads()
 #define LANE               threadIdx.x
 #define GROUP              blockIdx.x
