@@ -200,7 +200,7 @@ const command command_health = {
     .help =
         "usage: fedserver health --dir DIR [--json]\n"
         "Ask the process that serves DIR whether it is well, over a socket in DIR, then the\n"
-        "listeners for devices and for the front, at the addresses where they serve. Exits with 0\n"
-        "if all answer within 15 seconds, else with 1 and the reason: for the health checks of\n"
-        "containers.\n"
+        "listeners for devices and for the front, at the addresses where they serve. Waits ten\n"
+        "seconds for the process, and four for each listener. Exits with 0 if all answer, else\n"
+        "with 1 and the reason: for the health checks of containers.\n"
         "  --json   for programs: directory, answers and reason\n"};

@@ -50,7 +50,8 @@ volumeMounts:
   {{- end }}
 {{- end }}
 
-{{/* A probe: seconds between two, and how many may fail. The program gives up after ten seconds. */}}
+{{/* A probe: seconds between two, and how many may fail. The program gives up after 18 seconds at most;
+     a probe that takes 15 has failed. */}}
 {{- define "fed.probe" -}}
 exec:
   command: [/usr/bin/fedserver, health, --dir, /var/lib/fed]
