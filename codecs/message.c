@@ -98,7 +98,9 @@ static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, c
     }
     if (codec != NULL && frame.codec->fits != NULL &&
         !frame.codec->fits(codec->param, frame.data)) {
-        return fed_fail(err, FED_EFORMAT, "%s: made with other parameters of %s than expected",
+        return fed_fail(err, FED_EFORMAT,
+                        "%s: made with other parameters of %s than expected: encode it with those "
+                        "that the receiver names",
                         fedcodec_frame_label(&frame, tensor).text, frame.codec->name);
     }
     m->max_abs = max > m->max_abs ? max : m->max_abs;
