@@ -17,7 +17,7 @@
 #include "fedcodec/codec_vtable.h"
 #include "fedcodec/gpu_codecs.h"
 #include "hard_values.h"
-#include "processors_own.h"
+#include "processor_only.h"
 
 enum { SKIPPED = 77, ROUNDS = 3, FEW = 6000, GUARD = 64, MUTANTS = 100, SPECS = 96 };
 

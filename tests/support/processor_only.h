@@ -1,7 +1,7 @@
 /* Messages that GPUs leave to the processor: FED_EVERSION is the right status for them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FED_TEST_PROCESSORS_OWN_H
-#define FED_TEST_PROCESSORS_OWN_H
+#ifndef FED_TEST_PROCESSOR_ONLY_H
+#define FED_TEST_PROCESSOR_ONLY_H
 
 #include <string.h>
 
