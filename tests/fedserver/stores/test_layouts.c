@@ -157,13 +157,39 @@ static void run_each_beside_it(const coordinator *c, int layout) {
     }
 }
 
+static void upload(coordinator *c, const test_device *d) {
+    const fed_assignment work = device_ask_work(c, d);
+    assert_int_equal(device_upload(c, d, &work, ones, 1, NULL), 200);
+}
+
+/* Open a coordinator with a round, which an evaluator has measured, and an update of the next. */
 static void open_with_update(coordinator *c) {
+    uint8_t body[100];
+    fed_writer w;
     coordinator_setup(c);
-    const test_device d = coordinator_enrol(c);
-    (void)coordinator_task(c, task);
-    const fed_assignment work = device_ask_work(c, &d);
-    assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    const test_device judge = coordinator_enrol_evaluator(c);
+    fed_metric metric = {.version = 1, .samples = 10, .correct = 5, .loss = 2.5f};
+    metric.task = coordinator_task(c, task);
+    upload(c, &a);
+    upload(c, &b);
+    coordinator_wait(c, 1);
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_metric_write(&w, &metric);
+    assert_int_equal(coordinator_status(c, &judge, "POST", "/v1/metric", "", body, w.len), 200);
+    upload(c, &a);
     coordinator_commit(c);
+}
+
+/* Check that the first round is as open_with_update has left it. */
+static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    if (row->number == 1) {
+        *(bool *)user = true;
+        assert_int_equal(row->updates, 2);
+        assert_true(row->measured && row->accuracy == 0.5 && row->test_loss == 2.5);
+    }
+    return FED_OK;
 }
 
 /* Call `each` for each layout of the store under test, with a new coordinator. */
@@ -201,6 +227,9 @@ static void a_start(coordinator *c, const struct layout *l) {
     coordinator_check(directory);
     coordinator_open(c);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
+    bool found = false;
+    assert_fed_ok_err(c->server->store->round_each(c->server->db, 1, 2, check_round, &found, &err));
+    assert_true(found);
 }
 
 FED_TEST(a_start_upgrades_once_nobody_serves) {
