@@ -15,6 +15,8 @@
 #include "fed_operator.h"
 #include "fed_port.h"
 #include "fed_tls.h"
+#include "fedclient/fedclient.h"
+#include "fedclient/memory_store.h"
 
 typedef struct world {
     char directory[256], home[300], log[300], url[64];
@@ -74,7 +76,8 @@ static void start(world *w) {
         alarm(300);
         execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", w->home, "--front-port", front,
               "--devices-port", devices, "--upstream", w->url, "--upstream-ca", ca,
-              "--upstream-token", w->token, (char *)NULL);
+              "--upstream-token", w->token, "--edge-cohort", "1", "--edge-minimum", "1",
+              (char *)NULL);
         _exit(127);
     }
     close(log);
@@ -217,6 +220,69 @@ FED_TEST_WITH(so_it_does_before_it_is_enrolled, world *w) {
     fed_tls_close(&other);
     fed_coordinator_start(&w->upstream);
     wait_for(w, "this edge aggregator is device");
+    end(w);
+}
+
+static fed_status train_without_loss(void *user, fedclient_round *round, fed_error *err) {
+    (void)user, (void)err;
+    round->samples = 1;
+    return FED_OK;
+}
+
+/* Return the loss of the upstream coordinator's first round as its table has it, or NULL if the
+ * round is open. The caller frees it. */
+static char *loss_upstream(const world *w) {
+    enum { COLUMN = 6 };
+    static fed_pem ca;
+    char *loss = NULL;
+    read_pem(w, "ca.pem", &ca);
+    CURL *curl = fed_curl_new(&ca, NULL, w->upstream.front, "/rounds.csv?task=1");
+    fed_reply reply = fed_curl_ask(curl);
+    assert_int_equal(reply.status, 200);
+    const char *at = strstr(fed_reply_text(&reply.body), "\n1,");
+    for (int k = 0; at != NULL && k < COLUMN; k++) {
+        at = strchr(at, ',') + 1;
+    }
+    if (at != NULL) {
+        loss = strndup(at, strcspn(at, ","));
+    }
+    fed_reply_free(&reply);
+    fed_curl_close(curl);
+    return loss;
+}
+
+FED_TEST_WITH(the_change_of_devices_without_a_loss_has_none, world *w) {
+    char url[64], token[FEDSERVER_TOKEN], *loss = NULL;
+    fed_error err = {0};
+    fedclient *client = NULL;
+    fedclient_platform platform;
+    fedclient_transport transport;
+    (void)fed_operator_task(w->upstream.directory, w->directory,
+                            "{\"model\": \"vector 3\", \"codec_up\": \"float32\","
+                            " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 1}");
+    start(w);
+    wait_for(w, "this edge aggregator is device");
+    fed_operator_token(w->home, &(fedserver_grant){.ttl_s = 3600}, token);
+    snprintf(url, sizeof url, "https://127.0.0.1:%u", w->front);
+    assert_fed_ok_err(fedclient_platform_memory_open(&platform, &err));
+    assert_fed_ok_err(fedclient_transport_open(
+        "curl", &(fedclient_transport_options){.ca_pem = w->ca.text}, &transport, &err));
+    const fedclient_options options = {
+        .server = url, .platform = &platform, .transport = &transport, .train = train_without_loss};
+    assert_fed_ok_err(fedclient_open(&options, &client, &err));
+    assert_fed_ok_err(fedclient_enrol(client, token, &err));
+    for (int steps = 0; (loss = loss_upstream(w)) == NULL; steps++) {
+        fedclient_event event;
+        assert_in_range(steps, 0, 300);
+        assert_lives(w);
+        assert_fed_ok_err(fedclient_step(client, &event, &err));
+        fed_sleep_ms(event.wait_ms < 100 ? event.wait_ms : 100);
+    }
+    assert_string_equal(loss, "");
+    free(loss);
+    fedclient_close(client);
+    fedclient_transport_close(&transport);
+    fedclient_platform_memory_close(&platform);
     end(w);
 }
 
