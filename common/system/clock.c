@@ -20,6 +20,10 @@ int64_t fed_clock_monotonic_ms(void) {
     return read_clock(CLOCK_MONOTONIC, 1000);
 }
 
+int64_t fed_clock_monotonic_us(void) {
+    return read_clock(CLOCK_MONOTONIC, 1000000);
+}
+
 int64_t fed_clock_thread_cpu_us(void) {
     return read_clock(CLOCK_THREAD_CPUTIME_ID, 1000000);
 }

@@ -1,9 +1,12 @@
-/* A thread without signals, and a pool, whose threads wait for a run and take its chunks. */
+/* A thread without signals, a wait by the monotonic clock, and a pool, whose threads wait for a run
+ * and take its chunks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/threads.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WIDTH_MAX = 1024 };
@@ -15,6 +18,20 @@ bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) {
     const bool started = pthread_create(thread, NULL, body, user) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
+}
+
+void fed_cond_init(pthread_cond_t *cond) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool fed_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_us) {
+    const struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                                   .tv_nsec = (long)(until_us % 1000000) * 1000};
+    return pthread_cond_timedwait(cond, lock, &until) != ETIMEDOUT;
 }
 
 struct fed_threads {

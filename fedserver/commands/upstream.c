@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/hash.h"
+#include "fed/threads.h"
 #include "fed/version.h"
 #include "fedclient/app.h"
 #include "fedserver/edge.h"
@@ -126,15 +126,13 @@ static void say_once(void *user, fed_log_level level, const fed_log_about *about
 /* Wait a while for the serving thread. True: it has answered. offer: gets the new left_ms; NULL:
  * there is no offer. */
 static bool is_answered(upstream *u, fedserver_edge_offer *offer, uint32_t left_ms) {
-    const int64_t until_ms = fed_clock_monotonic_ms() + LOOK_MS;
-    const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
-                                   .tv_nsec = (long)(until_ms % 1000) * 1000000};
+    const int64_t until_us = fed_clock_monotonic_us() + LOOK_MS * 1000;
     pthread_mutex_lock(&u->mutex);
     if (offer != NULL) {
         offer->left_ms = left_ms;
     }
     if (!u->done) {
-        (void)pthread_cond_timedwait(&u->answered, &u->mutex, &until);
+        (void)fed_cond_wait_until(&u->answered, &u->mutex, until_us);
     }
     const bool done = u->done;
     pthread_mutex_unlock(&u->mutex);
@@ -390,12 +388,7 @@ fed_status upstream_open(fedserver *server, const arguments *args, const fed_log
     u->log = log;
     u->device_log = (fed_log){.write_about = say_once, .user = u, .level = log->level};
     pthread_mutex_init(&u->mutex, NULL);
-    /* wait by the monotonic clock, because the wall clock may be set back */
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&u->answered, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    fed_cond_init(&u->answered);
     const fed_status status = open_all(u, server, err);
     if (status != FED_OK) {
         upstream_close(u);

@@ -10,6 +10,7 @@
 #include "deploy/sim/conditions/away.h"
 #include "fed/clock.h"
 #include "fed/hash.h"
+#include "fed/threads.h"
 
 static fed_status open_workers(sim_clients *clients) {
     clients->workers = calloc(clients->options->threads, sizeof *clients->workers);
@@ -98,7 +99,7 @@ fed_status sim_clients_load(sim_clients *clients, const sim_options *options, si
                             fed_error *err) {
     *clients = (sim_clients){.options = options, .log = log};
     pthread_mutex_init(&clients->mutex, NULL);
-    pthread_cond_init(&clients->changed, NULL);
+    fed_cond_init(&clients->changed);
     const char *name = options->dataset, *directory = options->data;
     const char *part = options->train_part != NULL ? options->train_part : "train";
     FED_TRY(fedtrain_data_open(name, directory, part, part, &clients->train, err));

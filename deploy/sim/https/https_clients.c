@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "deploy/sim/clients/run_log.h"
 #include "deploy/sim/clients/train_callback.h"
 #include "fed/clock.h"
+#include "fed/threads.h"
 
 enum { STACK_BYTES = 512 * 1024, ENROL_TRIES = 100, ENROL_PAUSE_MS = 300 };
 
@@ -49,32 +49,20 @@ static void worker_give_back(sim_client *client) {
     pthread_mutex_unlock(&clients->mutex);
 }
 
-static struct timespec after_ms(uint32_t ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += (long)(ms % 1000) * 1000000L;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
-    return until;
-}
-
 static void pause_for(sim_clients *clients, uint32_t ms) {
-    struct timespec until = after_ms(ms);
+    const int64_t until_us = fed_clock_monotonic_us() + (int64_t)ms * 1000;
     pthread_mutex_lock(&clients->mutex);
     while (clients->stop == 0 &&
-           pthread_cond_timedwait(&clients->changed, &clients->mutex, &until) == 0) {
+           fed_cond_wait_until(&clients->changed, &clients->mutex, until_us)) {
     }
     pthread_mutex_unlock(&clients->mutex);
 }
 
 void sim_https_clients_wait(sim_clients *clients, uint32_t ms) {
-    struct timespec until = after_ms(ms);
+    const int64_t until_us = fed_clock_monotonic_us() + (int64_t)ms * 1000;
     pthread_mutex_lock(&clients->mutex);
     if (!clients->kill_due) {
-        (void)pthread_cond_timedwait(&clients->changed, &clients->mutex, &until);
+        (void)fed_cond_wait_until(&clients->changed, &clients->mutex, until_us);
     }
     pthread_mutex_unlock(&clients->mutex);
 }

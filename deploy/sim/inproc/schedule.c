@@ -2,14 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/schedule.h"
 
-#include <time.h>
-
 #include "deploy/sim/clients/run_log.h"
 #include "deploy/sim/conditions/streams.h"
 #include "deploy/sim/inproc/inproc_transport.h"
 #include "deploy/sim/inproc/parked.h"
 #include "deploy/sim/inproc/step_threads.h"
 #include "fed/clock.h"
+#include "fed/threads.h"
 
 enum { SHOW_MS = 200 };
 
@@ -254,12 +253,8 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
 }
 
 static void wait_for_change(sim_world *world) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += SHOW_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    (void)pthread_cond_timedwait(&world->clients->changed, &world->clients->mutex, &until);
+    (void)fed_cond_wait_until(&world->clients->changed, &world->clients->mutex,
+                              fed_clock_monotonic_us() + SHOW_MS * 1000);
 }
 
 static void show(sim_world *world) {

@@ -8,7 +8,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
@@ -162,10 +161,9 @@ static void take_record(feddc_detector *j, conn *c, const feddc_record *record) 
     int64_t now = fed_clock_monotonic_ms();
     switch (record->kind) {
     case FEDDC_RECORD_HEARTBEAT: {
-        feddc_record pong = {.kind = FEDDC_RECORD_PONG, .sent_us = record->sent_us};
-        struct timespec t;
-        (void)clock_gettime(CLOCK_MONOTONIC, &t);
-        pong.detector_us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+        feddc_record pong = {.kind = FEDDC_RECORD_PONG,
+                             .sent_us = record->sent_us,
+                             .detector_us = (uint64_t)fed_clock_monotonic_us()};
         feddc_membership_heartbeat(&j->membership, c->slot, &record->heartbeat, now);
         tell(j, c, &pong);
         break;
@@ -461,12 +459,8 @@ fed_status feddc_detector_open(const feddc_detector_options *options, feddc_dete
     FED_REQUIRE(j != NULL, FED_ENOMEM);
     j->options = *options;
     j->listener = j->epoll = j->wake = -1;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&j->lock, NULL);
-    pthread_cond_init(&j->settled, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    fed_cond_init(&j->settled);
     memcpy(j->secret, options->secret, sizeof j->secret);
     fed_status status = feddc_membership_init(&j->membership, options->size, options->min,
                                               options->join_ms, fed_clock_monotonic_ms(), err);
@@ -516,18 +510,10 @@ bool feddc_detector_member(feddc_detector *detector, uint32_t worker, feddc_memb
 }
 
 feddc_detector_state feddc_detector_wait(feddc_detector *detector, uint32_t ms) {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    const int64_t until_us = fed_clock_monotonic_us() + (int64_t)ms * 1000;
     pthread_mutex_lock(&detector->lock);
-    int code = 0;
-    while (!is_final(detector->membership.state) && code != ETIMEDOUT) {
-        code = pthread_cond_timedwait(&detector->settled, &detector->lock, &until);
+    while (!is_final(detector->membership.state) &&
+           fed_cond_wait_until(&detector->settled, &detector->lock, until_us)) {
     }
     feddc_detector_state state = detector->membership.state;
     pthread_mutex_unlock(&detector->lock);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fed/threads.h"
 #include "fedclient/datacenter/control/channel.h"
 #include "fedclient/datacenter/control/endpoint.h"
@@ -67,12 +67,6 @@ struct feddc_watch {
     bool stop;
     char bye[FEDDC_WHY];
 };
-
-static int64_t now_us(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 static void put_text(char *dst, size_t cap, const char *text) {
     size_t len = strnlen(text, cap - 1);
@@ -216,7 +210,7 @@ static void take_worker_group(feddc_watch *w, fed_reader *r, const feddc_record 
 
 /* The pong with the shortest round trip gives the clocks' offset. */
 static void take_pong(feddc_watch *w, const feddc_record *record) {
-    int64_t now = now_us(), round = now - (int64_t)record->sent_us;
+    int64_t now = fed_clock_monotonic_us(), round = now - (int64_t)record->sent_us;
     int64_t least = atomic_load(&w->round_us);
     if (round >= 0 && (least < 0 || round < least)) {
         atomic_store(&w->offset_us, (int64_t)record->detector_us - (now - round / 2));
@@ -230,7 +224,7 @@ static void take_record(feddc_watch *w, fed_reader *r, const feddc_record *recor
         take_pong(w, record);
         break;
     case FEDDC_RECORD_ASK:
-        heartbeat(w, now_us());
+        heartbeat(w, fed_clock_monotonic_us());
         break;
     case FEDDC_RECORD_OVER:
         abandon(w, record->why);
@@ -271,7 +265,7 @@ static void hear(feddc_watch *w) {
         fed_reader_init(&r, body, len);
         status = feddc_record_read(&r, &record);
         if (status == FED_OK) {
-            w->heard_us = now_us();
+            w->heard_us = fed_clock_monotonic_us();
             take_record(w, &r, &record);
         }
     }
@@ -313,7 +307,7 @@ static bool pass_on(feddc_watch *w) {
 /* End the worker group if the failure detector is silent for too long. A time longer than
  * FEDDC_STALL_MS in which this process itself was stopped does not count. */
 static void mind_silence(feddc_watch *w) {
-    int64_t now = now_us(), away = now - w->looped_us;
+    int64_t now = fed_clock_monotonic_us(), away = now - w->looped_us;
     w->looped_us = now;
     if (away > FEDDC_STALL_MS * 1000) {
         w->heard_us += away;
@@ -334,7 +328,7 @@ static void wait_for_news(feddc_watch *w, int64_t until_us) {
     struct pollfd p[2] = {{.fd = w->channel.fd, .events = POLLIN},
                           {.fd = w->wake, .events = POLLIN}};
     p[0].events |= feddc_channel_waits(&w->channel) ? POLLOUT : 0;
-    int64_t left = (until_us - now_us() + 999) / 1000;
+    int64_t left = (until_us - fed_clock_monotonic_us() + 999) / 1000;
     (void)poll(p, 2, left > 0 ? (int)left : 0);
     if ((p[1].revents & POLLIN) != 0) {
         uint64_t ignored;
@@ -356,21 +350,21 @@ static void say_bye(feddc_watch *w) {
     feddc_record bye = {.kind = FEDDC_RECORD_BYE};
     put_text(bye.why, sizeof bye.why, w->bye);
     tell(w, &bye);
-    int64_t until = now_us() + BYE_MS * 1000;
-    while (!has_ended(w) && now_us() < until) {
+    int64_t until = fed_clock_monotonic_us() + BYE_MS * 1000;
+    while (!has_ended(w) && fed_clock_monotonic_us() < until) {
         wait_for_news(w, until);
     }
 }
 
 static void *watch_main(void *user) {
     feddc_watch *w = user;
-    w->heard_us = w->looped_us = w->heartbeat_us = now_us();
+    w->heard_us = w->looped_us = w->heartbeat_us = fed_clock_monotonic_us();
     while (!has_ended(w)) {
         if (!pass_on(w)) {
             say_bye(w);
             break;
         }
-        int64_t now = now_us();
+        int64_t now = fed_clock_monotonic_us();
         if (now - w->heartbeat_us >= FEDDC_HEARTBEAT_MS * 1000) {
             heartbeat(w, now);
         }
@@ -381,10 +375,10 @@ static void *watch_main(void *user) {
 }
 
 static fed_status prove(feddc_watch *w, fed_error *err) {
-    int64_t until = now_us() + PROOF_MS * 1000;
+    int64_t until = fed_clock_monotonic_us() + PROOF_MS * 1000;
     while (!w->channel.proven) {
         struct pollfd p = {.fd = w->channel.fd, .events = POLLIN};
-        int64_t left = (until - now_us()) / 1000;
+        int64_t left = (until - fed_clock_monotonic_us()) / 1000;
         if (left <= 0 || poll(&p, 1, (int)left) == 0) {
             return fed_fail(
                 err, FED_ENET,
@@ -513,7 +507,7 @@ fed_status feddc_watch_next(feddc_watch *watch, uint32_t completed, const char *
 }
 
 void feddc_watch_at(feddc_watch *watch, feddc_phase phase, uint32_t step) {
-    feddc_report_at(&watch->report, phase, step, now_us());
+    feddc_report_at(&watch->report, phase, step, fed_clock_monotonic_us());
 }
 
 void feddc_watch_digest(feddc_watch *watch, uint32_t completed, uint64_t digest) {

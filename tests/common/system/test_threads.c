@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "fed/clock.h"
 #include "fed/threads.h"
 
 enum { PARTS = 300 };
@@ -48,6 +49,20 @@ FED_TEST(parts_run_at_the_same_time) {
     fed_threads_pool(threads)->run(fed_threads_pool(threads), 2, meet, &begun);
     assert_int_equal(atomic_load(&begun), 2);
     fed_threads_close(threads);
+}
+
+/* A wait that went by the wall clock would end at once: the monotonic clock is decades behind. */
+FED_TEST(a_wait_ends_by_the_monotonic_clock_or_by_a_signal) {
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t cond;
+    fed_cond_init(&cond);
+    const int64_t until_us = fed_clock_monotonic_us() + 20000;
+    pthread_mutex_lock(&lock);
+    while (fed_cond_wait_until(&cond, &lock, until_us)) {
+    }
+    pthread_mutex_unlock(&lock);
+    assert_true(fed_clock_monotonic_us() >= until_us);
+    pthread_cond_destroy(&cond);
 }
 
 FED_TEST(none_given_means_the_machines_processors) {

@@ -5,9 +5,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fed/clock.h"
+#include "fed/threads.h"
 #include "fedclient/datacenter/links/mpi/mpi_room.h"
 #include "fedclient/datacenter/links/mpi/mpi_world.h"
 #include "feddc/link.h"
@@ -86,12 +86,6 @@ static fed_status no_memory(fed_error *err) {
     return fed_fail(err, FED_ENOMEM, "out of memory for the messages of the MPI link");
 }
 
-static int64_t now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 static fed_status push_event(mpi_link *l, const feddc_event *event, fed_error *err) {
     if (l->events == l->event_room) {
         size_t more = l->event_room != 0 ? 2 * l->event_room : 64;
@@ -144,7 +138,7 @@ static void add_flight(mpi_link *l, MPI_Request request, flight what) {
     l->request[l->flights] = request;
     l->flight[l->flights] = what;
     l->flights++;
-    l->moved_us = now_us();
+    l->moved_us = fed_clock_monotonic_us();
 }
 
 static uint8_t *frame_of(feddc_mpi_block *block) {
@@ -290,7 +284,7 @@ static fed_status poll_all(mpi_link *l, fed_error *err) {
     if (done <= 0) {
         return FED_OK;
     }
-    l->moved_us = now_us();
+    l->moved_us = fed_clock_monotonic_us();
     for (int k = 0; k < done; k++) {
         const flight what = l->flight[l->index[k]];
         FED_TRY(land(l, &what, err)); /* land may add flights */
@@ -307,17 +301,15 @@ static fed_status poll_all(mpi_link *l, fed_error *err) {
 }
 
 static void nap(mpi_link *l, int64_t until_us) {
-    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
-                             .tv_nsec = (long)(until_us % 1000000) * 1000};
     pthread_mutex_lock(&l->lock);
     if (!l->woken) {
-        pthread_cond_timedwait(&l->rouse, &l->lock, &until);
+        (void)fed_cond_wait_until(&l->rouse, &l->lock, until_us);
     }
     pthread_mutex_unlock(&l->lock);
 }
 
 static void rest(mpi_link *l) {
-    int64_t now = now_us(), idle = now - l->moved_us, us = idle / NAP_PART;
+    int64_t now = fed_clock_monotonic_us(), idle = now - l->moved_us, us = idle / NAP_PART;
     if (l->flights > 0 && idle < BUSY_US) {
         sched_yield();
         return;
@@ -376,11 +368,7 @@ static fed_status mpi_open(const feddc_place *place, void **self, fed_error *err
     }
     l->rank = place->rank;
     l->size = place->size;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->rouse, &attributes);
-    pthread_condattr_destroy(&attributes);
+    fed_cond_init(&l->rouse);
     pthread_mutex_init(&l->lock, NULL);
     fed_status status = feddc_mpi_join(place->patience_ms, &l->comm, err);
     if (status != FED_OK) {

@@ -1,10 +1,10 @@
 /* Link "threads": ranks are threads of one process. A receiver reads the sender's memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "fed/clock.h"
+#include "fed/threads.h"
 #include "feddc/link.h"
 
 /* A note describes a message. The sender puts it into the receiver's inbox, and wait takes it out.
@@ -52,26 +52,6 @@ typedef struct threads_link {
     uint64_t abroad; /* number of this rank's notes that have not come back */
 } threads_link;
 
-static struct timespec after_ms(int64_t ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(ms / 1000);
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    return until;
-}
-
-static void condition_init(pthread_cond_t *condition) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 struct feddc_hub *feddc_hub_new(uint32_t size) {
     if (size < 1 || size > FEDDC_RANKS) {
         return NULL;
@@ -85,10 +65,10 @@ struct feddc_hub *feddc_hub_new(uint32_t size) {
     hub->size = size;
     hub->presence = (uint8_t *)hub + inboxes;
     pthread_mutex_init(&hub->lock, NULL);
-    condition_init(&hub->arrival);
+    fed_cond_init(&hub->arrival);
     for (uint32_t r = 0; r < size; r++) {
         pthread_mutex_init(&hub->inbox[r].lock, NULL);
-        condition_init(&hub->inbox[r].changed);
+        fed_cond_init(&hub->inbox[r].changed);
         hub->inbox[r].farewell = hub->presence + size + (size_t)r * size;
     }
     return hub;
@@ -109,10 +89,8 @@ void feddc_hub_free(struct feddc_hub *hub) {
 
 /* With the hub's lock held: wait until each rank has opened. */
 static fed_status meet(struct feddc_hub *hub, uint32_t patience_ms, fed_error *err) {
-    struct timespec until = after_ms(patience_ms);
-    int rc = 0;
-    while (hub->here < hub->size && rc != ETIMEDOUT) {
-        rc = pthread_cond_timedwait(&hub->arrival, &hub->lock, &until);
+    const int64_t until_us = fed_clock_monotonic_us() + (int64_t)patience_ms * 1000;
+    while (hub->here < hub->size && fed_cond_wait_until(&hub->arrival, &hub->lock, until_us)) {
     }
     if (hub->here == hub->size) {
         return FED_OK;
@@ -278,11 +256,10 @@ static void tell(threads_link *link, note *n, feddc_event *event) {
 
 /* With the inbox's lock held: sleep until there is an event, or the time is over. */
 static void sleep_until(inbox *box, int ms) {
-    struct timespec until = after_ms(ms);
-    int rc = 0;
+    const int64_t until_us = fed_clock_monotonic_us() + (int64_t)ms * 1000;
     box->sleeping = true;
-    while (!box->woken && box->first == NULL && box->farewells == 0 && rc != ETIMEDOUT) {
-        rc = pthread_cond_timedwait(&box->changed, &box->lock, &until);
+    while (!box->woken && box->first == NULL && box->farewells == 0 &&
+           fed_cond_wait_until(&box->changed, &box->lock, until_us)) {
     }
     box->sleeping = false;
 }
