@@ -163,6 +163,17 @@ FED_TEST(who_starts_is_not_stuck) {
     assert_int_equal(group.verdicts, 0);
 }
 
+/* All compute, such as a long evaluation without reports: nobody waits for anybody. */
+FED_TEST(where_nobody_waits_nobody_is_stuck) {
+    membership_case_begin(&group, 3, 2, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        membership_case_heartbeat(&group, i, 1203, FEDDC_BACKWARD, UINT32_MAX, 0, 0);
+    }
+    int64_t now = 0;
+    membership_case_pass(&group, FEDDC_NOBODY, &now, 3 * FEDDC_STUCK_MS);
+    assert_int_equal(group.verdicts, 0);
+}
+
 FED_TEST(who_waits_itself_but_is_awaited_by_all_is_cut_off) {
     membership_case_begin(&group, 4, 2, 0);
     all_wait_for(&group, 3, FEDDC_WAITING, 0);
