@@ -298,6 +298,33 @@ FED_TEST(a_nan_ends_the_exchange_of_all) {
     }
 }
 
+/* Gradients are finite, their sum is not: the rank that should encode it says so. */
+FED_TEST(a_sum_that_is_not_finite_ends_the_exchange_of_all) {
+    const char *spec;
+    uint32_t least;
+    for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
+        exchange_run run = {.link = feddc_link_named("threads"),
+                            .collective = spec,
+                            .pull = "int8",
+                            .size = 4,
+                            .steps = 3,
+                            .huge = true};
+        bool told_why = false;
+        if (strcmp(spec, "gather") == 0) {
+            continue; /* it sends no sums */
+        }
+        exchange_group_play(&run, entry);
+        for (uint32_t r = 0; r < run.size; r++) {
+            if (entry[r].status == FED_OK) {
+                fail_msg("%s: rank %u has no error", told(&run), r);
+            }
+            told_why = told_why || entry[r].status == FED_ENONFINITE;
+        }
+        assert_true(told_why);
+        exchange_group_clear(&run, entry);
+    }
+}
+
 /* Run a worker group in which a rank fails as planned. Returns whether it failed. */
 static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
     exchange_run run = {.link = faulty_link(plan),

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exchange_group.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "fed/rng.h"
@@ -60,6 +61,9 @@ static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, c
     exchange_gradient(entry->place.rank, step, g->host + slot);
     if (entry->run->poisoned && entry->place.rank == 1 && step == 1) {
         g->host[slot + 2000] = NAN;
+    }
+    if (entry->run->huge && step == 1) {
+        g->host[slot + 2000] = FLT_MAX;
     }
     make_order(entry, step, order);
     for (uint32_t k = 0; k < TENSORS; k++) {

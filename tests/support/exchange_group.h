@@ -13,7 +13,8 @@ typedef struct exchange_run {
     uint32_t plain_every; /* every plain_every-th step is uncompressed; 0: none */
     /* Put and take tensors in random order, with two steps under way. */
     bool rough;
-    bool poisoned;
+    bool poisoned; /* rank 1 puts a NaN into step 1 */
+    bool huge;     /* all put values into step 1 whose sum is infinite */
     fed_gpu *gpu; /* the GPU for gradients and sums; NULL: the host */
     bool mixed;
 } exchange_run;
