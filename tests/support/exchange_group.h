@@ -15,7 +15,7 @@ typedef struct exchange_run {
     bool rough;
     bool poisoned; /* rank 1 puts a NaN into step 1 */
     bool huge;     /* all put values into step 1 whose sum is infinite */
-    fed_gpu *gpu; /* the GPU for gradients and sums; NULL: the host */
+    fed_gpu *gpu;  /* the GPU for gradients and sums; NULL: the host */
     bool mixed;
 } exchange_run;
 
