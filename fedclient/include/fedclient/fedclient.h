@@ -39,8 +39,10 @@ typedef struct fedclient fedclient;
 
 /** The input and output of a training callback. */
 typedef struct fedclient_round {
-    const fed_task *task; /* settings: model, steps, batch, optimizer, learning rate, seed */
-    const fed_arch *arch; /* the task's model, parsed */
+    const fed_task *task; /* settings: steps, batch, optimizer, learning rate, seed */
+    /* The model, parsed. arch->text is its text; task->model may only name it
+     * (fed/layout_reference.h). */
+    const fed_arch *arch;
     uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
     uint32_t version;     /* the model's version */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
