@@ -1,10 +1,9 @@
 /* Parse a model without layers: a text that only names tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/arch/arch_names.h"
 #include "common/arch/arch_parser.h"
-#include "fed/hash.h"
 #include "fed/small.h"
 
 /* Is the word a tensor's name? PyTorch's names look like "layer1.0.conv1.weight"; other programs
@@ -21,39 +20,8 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-/* The names so far, to find one that comes twice in a time that does not grow with their number: a
- * hash table of the tensors' numbers. */
-typedef struct name_table {
-    uint32_t *places; /* [size]: the number of a tensor, from 1; 0: none */
-    size_t size;      /* a power of two, at least twice the number of names */
-} name_table;
-
-static fed_status open_table(const arch_parser *p, name_table *table) {
-    table->size = 2;
-    while (table->size < p->word_count) { /* a name, a shape and a '|' are three words */
-        table->size *= 2;
-    }
-    table->places = calloc(table->size, sizeof *table->places);
-    return table->places != NULL
-               ? FED_OK
-               : fed_fail(p->err, FED_ENOMEM, "out of memory for a model's names");
-}
-
-/* Add the name of the next tensor. False: an earlier tensor has it. */
-static bool note_name(const arch_parser *p, name_table *table, const char *name) {
-    const fed_layout *layout = &p->arch->layout;
-    size_t at = (size_t)fed_digest_bytes(name, strlen(name)) & (table->size - 1);
-    while (table->places[at] != 0) {
-        if (strcmp(layout->tensors[table->places[at] - 1].name, name) == 0) {
-            return false;
-        }
-        at = (at + 1) & (table->size - 1);
-    }
-    table->places[at] = (uint32_t)layout->count + 1;
-    return true;
-}
-
-static fed_status add_shaped(arch_parser *p, const char *text, fed_word shape) {
+static fed_status add_shaped(arch_parser *p, arch_names *names, fed_word name, fed_word shape) {
+    char text[FED_TENSOR_NAME];
     uint32_t dims[FED_TENSOR_RANK];
     size_t rank = arch_numbers(shape, "x", dims, FED_TENSOR_RANK);
     uint64_t size = rank > 0, room = ARCH_PARAMETERS_MAX - p->arch->layout.size;
@@ -66,14 +34,16 @@ static fed_status add_shaped(arch_parser *p, const char *text, fed_word shape) {
     if (size > room) {
         return arch_fail(p, shape, "a smaller tensor: a model has at most 2^31 values");
     }
-    fed_status status = fed_layout_append(&p->arch->layout, text, (uint32_t)rank, dims);
-    return status == FED_OK
+    memcpy(text, name.text, name.len);
+    text[name.len] = '\0';
+    fed_status status = arch_names_add(names, &p->arch->layout, text, (uint32_t)rank, dims);
+    return status == FED_EINVAL ? arch_fail(p, name, "another name: two tensors have this one")
+           : status == FED_OK
                ? FED_OK
                : fed_fail(p->err, status, "model: tensor %s: %s", text, fed_status_text(status));
 }
 
-static fed_status parse_tensor(arch_parser *p, name_table *table) {
-    char text[FED_TENSOR_NAME];
+static fed_status parse_tensor(arch_parser *p, arch_names *names) {
     bool statistic = arch_word_skip(p, "statistics");
     fed_word name = arch_word_next(p);
     if (!is_name(name)) {
@@ -90,24 +60,23 @@ static fed_status parse_tensor(arch_parser *p, name_table *table) {
     if (p->arch->layout.count == FED_ARCH_TENSORS) {
         return arch_fail(p, name, "the end: a model has at most 65,536 tensors");
     }
-    memcpy(text, name.text, name.len);
-    text[name.len] = '\0';
-    if (!note_name(p, table, text)) {
-        return arch_fail(p, name, "another name: two tensors have this one");
-    }
-    FED_TRY(add_shaped(p, text, arch_word_next(p)));
+    FED_TRY(add_shaped(p, names, name, arch_word_next(p)));
     p->arch->layout.statistics += statistic;
     p->arch->trained = statistic ? p->arch->trained : p->arch->layout.size;
     return FED_OK;
 }
 
 static fed_status parse_list(arch_parser *p) {
-    name_table table;
-    fed_status status = open_table(p, &table);
+    arch_names names;
+    /* a name and a shape are two words */
+    if (arch_names_open(&names, p->word_count / 2 + 1) != FED_OK) {
+        return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's names");
+    }
+    fed_status status = FED_OK;
     do {
-        status = status == FED_OK ? parse_tensor(p, &table) : status;
+        status = parse_tensor(p, &names);
     } while (status == FED_OK && arch_word_skip(p, "|"));
-    free(table.places);
+    arch_names_free(&names);
     return status;
 }
 
@@ -122,7 +91,15 @@ static fed_status parse_tensors(arch_parser *p) {
 }
 
 static fed_status parse_vector(arch_parser *p) {
-    FED_TRY(add_shaped(p, "values", arch_word_next(p)));
+    static const char NAME[] = "values";
+    arch_names names;
+    if (arch_names_open(&names, 1) != FED_OK) {
+        return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's names");
+    }
+    const fed_status status =
+        add_shaped(p, &names, (fed_word){NAME, sizeof NAME - 1}, arch_word_next(p));
+    arch_names_free(&names);
+    FED_TRY(status);
     fed_word end = arch_word_peek(p);
     if (p->arch->layout.tensors[0].rank > 1 || end.len > 0) {
         return arch_fail(p, end, "one number, as in \"vector 61706\"; \"tensors\" has shapes");

@@ -7,7 +7,7 @@
 #include "fed/params.h"
 
 enum {
-    ARCH_NAME = 64, /* bytes of a name in a model of layers, with its NUL */
+    ARCH_NAME = 64,   /* bytes of a name in a model of layers, with its NUL */
     ARCH_BLOCKS = 32, /* limits nesting, too: a block uses only earlier blocks */
     ARCH_PARAMS = 8,
     ARCH_KINDS = FED_LAYER_CONCAT + 1,
@@ -28,7 +28,7 @@ typedef struct arch_block {
 typedef struct arch_scope {
     size_t block; /* index of the block; ARCH_BLOCKS: the whole net */
     fed_word args[ARCH_PARAMS];
-    char prefix[ARCH_NAME];              /* of the names inside, such as "layer1.0." */
+    char prefix[ARCH_NAME];                    /* of the names inside, such as "layer1.0." */
     uint32_t in;                               /* the value that "in" names */
     uint32_t counts[ARCH_KINDS + ARCH_BLOCKS]; /* layers of a kind, uses of a block so far */
 } arch_scope;
@@ -47,8 +47,8 @@ typedef struct arch_origin {
 } arch_origin;
 
 typedef struct arch_parser {
-    const char *text; /* the text as given, with its comments */
-    fed_word *words;  /* the words of text; the last one is empty, at the text's end */
+    const char *text;  /* the text as given, with its comments */
+    fed_word *words;   /* the words of text; the last one is empty, at the text's end */
     size_t word_count; /* without the empty one */
     size_t next;
     arch_block blocks[ARCH_BLOCKS];
@@ -56,8 +56,8 @@ typedef struct arch_parser {
     arch_scope *scope;
     size_t steps;
 
-    uint32_t value;             /* the output of the layer before */
-    fed_word kind;              /* the word of the layer's kind, such as "conv" */
+    uint32_t value;       /* the output of the layer before */
+    fed_word kind;        /* the word of the layer's kind, such as "conv" */
     char name[ARCH_NAME]; /* the layer's name: "layer1.0.conv1" */
 
     arch_name *names;

@@ -104,11 +104,11 @@ static fed_status parse_layout(const fed_layout_reference *reference, const void
     if (status == FED_OK &&
         (arch->layout.count != reference->tensors || arch->layout.size != reference->values ||
          strlen(arch->text) != len || memcmp(arch->text, text, len) != 0)) {
-        status = fed_fail(err, FED_EFORMAT,
-                          "model: the layout has %zu tensors of %zu values, and the task says "
-                          "%" PRIu32 " of %" PRIu64 ", or its text is not written as it should be",
-                          arch->layout.count, arch->layout.size, reference->tensors,
-                          reference->values);
+        status =
+            fed_fail(err, FED_EFORMAT,
+                     "model: the layout has %zu tensors of %zu values, and the task says "
+                     "%" PRIu32 " of %" PRIu64 ", or its text is not written as it should be",
+                     arch->layout.count, arch->layout.size, reference->tensors, reference->values);
         fed_arch_free(arch);
     }
     free(text);

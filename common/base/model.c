@@ -27,8 +27,8 @@ static fed_status tensor_size(uint32_t rank, const uint32_t *dims, size_t *size)
     return FED_OK;
 }
 
-/* For how many tensors there is memory once there are `count`: no more than that where they are few,
- * and above that the next power of two, so that a long layout is not copied for each tensor. */
+/* Return for how many tensors there is memory once there are `count`: no more where they are few,
+ * above that the next power of two, so that a long layout is not copied for each tensor. */
 static size_t room_for(size_t count) {
     enum { FEW = 64 };
     size_t room = count;

@@ -178,8 +178,7 @@ static void forget_task(workshop *w) {
 }
 
 /** model: the text of the task's model, which the task itself may only name. */
-static fed_status begin_task(workshop *w, const fed_task *task, const char *model,
-                             fed_error *err) {
+static fed_status begin_task(workshop *w, const fed_task *task, const char *model, fed_error *err) {
     if (w->task == task->id) {
         return FED_OK;
     }

@@ -57,8 +57,7 @@ static fed_status load_layout(const fedclient *client, fedclient_slot *slot, fed
     const fedclient_platform *platform = client->options.platform;
     char key[FEDCLIENT_KEY];
     fedclient_record record = {0};
-    fed_status status =
-        fedclient_layout_load(platform, slot->number, &slot->layout, &record, err);
+    fed_status status = fedclient_layout_load(platform, slot->number, &slot->layout, &record, err);
     fedclient_record_free(&record);
     if (status == FED_EFORMAT) {
         fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be fetched again", err->text);

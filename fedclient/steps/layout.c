@@ -45,8 +45,9 @@ static fed_status fetch(fedclient *client, const fedclient_job *job, fedclient_l
     fed_status status = fedclient_exchange(client, &call, &answer, err);
     if (status == FED_OK && answer.status != 200) {
         client->heals = true; /* the task may have ended since the check-in */
-        status = fed_fail(err, FED_ENOTFOUND, "the coordinator has no layout for this device: %s (%s)",
-                          answer.message, answer.error);
+        status =
+            fed_fail(err, FED_ENOTFOUND, "the coordinator has no layout for this device: %s (%s)",
+                     answer.message, answer.error);
     } else if (status == FED_OK) {
         status = take_answer(&answer, layout, err);
     } else if (status == FED_ERANGE) {
@@ -79,9 +80,8 @@ fed_status fedclient_layout_find(fedclient *client, const fedclient_job *job,
         return fetch(client, job, layout, err);
     }
     layout->slot = held->number;
-    const fed_status status =
-        fedclient_record_load(client->options.platform, FEDCLIENT_LAYOUT, held->number,
-                              &layout->record, &why);
+    const fed_status status = fedclient_record_load(client->options.platform, FEDCLIENT_LAYOUT,
+                                                    held->number, &layout->record, &why);
     if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
         return fetch(client, job, layout, err);
     }

@@ -40,8 +40,7 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, const fed_layout
         fedcodec codec;
         fed_error ignored = {0};
         if (fedcodec_parse(phase.codec_up, &codec, &ignored) == FED_OK) {
-            const uint64_t size =
-                fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
+            const uint64_t size = fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
             update = size > update ? size : update;
         }
     }

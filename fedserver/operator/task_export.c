@@ -30,8 +30,7 @@ static fed_status save_model(const fedserver *server, const fedserver_task *task
     FED_TRY(fedserver_task_model(server->store, server->db, task, &arch, err));
     char version[16];
     snprintf(version, sizeof version, "%u", row->version);
-    const char *metadata[] = {"task",    task->name, "model", arch.text,
-                              "version", version,    NULL};
+    const char *metadata[] = {"task", task->name, "model", arch.text, "version", version, NULL};
     fed_status status =
         row->size == arch.layout.size
             ? fed_checkpoint_save_as(path, mode, &arch.layout, row->values, metadata, err)

@@ -371,12 +371,12 @@ typedef struct fedserver_store {
 
     /** Sets task->wire.id. The new task is the last of the queue. */
     fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
-    /** Store the layout of a task whose model names one (fed/layout_reference.h), in the transaction
-     * that adds the task. It stays as long as the task's row does. */
+    /** Store the layout of a task whose model names one (fed/layout_reference.h), in the
+     * transaction that adds the task. It stays as long as the task's row does. */
     fed_status (*layout_put)(void *db, uint64_t task, const void *layout, size_t len,
                              fed_error *err) FED_CHECKED;
-    /** Read a task's layout. The caller frees *layout with free(). FED_ENOTFOUND: the task has none.
-     * The caller compares its digest. */
+    /** Read a task's layout. The caller frees *layout with free(), and compares its digest.
+     * FED_ENOTFOUND: the task has none. */
     fed_status (*layout_find)(void *db, uint64_t task, void **layout, size_t *len,
                               fed_error *err) FED_CHECKED;
     fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,

@@ -58,8 +58,8 @@ static fed_status take_codec_up(const source *s, const fedserver_config *config,
     fed_arch arch;
     memcpy(phase->codec_up_asked, phase->codec_up, sizeof phase->codec_up_asked);
     FED_TRY(fedserver_config_model(config, &arch, err));
-    const fed_status status = fedserver_codec_choose(
-        &arch.layout, config->task.wire.small_tensor, phase->codec_up, &why);
+    const fed_status status =
+        fedserver_codec_choose(&arch.layout, config->task.wire.small_tensor, phase->codec_up, &why);
     fed_arch_free(&arch);
     return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }

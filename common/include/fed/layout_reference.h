@@ -14,11 +14,11 @@ FED_API_BEGIN
  * the model's layout. The coordinator keeps it beside the task, and a device fetches it once. In
  * place of the text the task holds a reference, which is a text, too:
  *
- *     layout 148 tensors 124439808 values sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c...
+ *     layout 148 tensors 124439808 values sha256 9f86d081884c7d659a2feaa0c55ad015...
  *
  * The digest is that of the layout's bytes: the text without comments, with single blanks, and
- * without a NUL. So whoever has the reference can tell whether bytes are the layout. The two numbers
- * let a device refuse a model that is too large before it fetches anything.
+ * without a NUL. So whoever has the reference can tell whether bytes are the layout. The two
+ * numbers let a device refuse a model that is too large before it fetches anything.
  */
 typedef struct fed_layout_reference {
     uint32_t tensors; /* 1 to FED_ARCH_TENSORS */

@@ -122,7 +122,8 @@
 #define FEDSERVER_PG_LAYOUTS                                                                       \
     {                                                                                              \
         {FEDSERVER_PG_LAYOUT_1, FEDSERVER_PG_LAYOUT_1_ROUNDS}, {FEDSERVER_PG_LAYOUT_2, NULL},      \
-            {FEDSERVER_PG_LAYOUT_3, NULL}, {FEDSERVER_PG_LAYOUT_4, NULL}, {FEDSERVER_PG_LAYOUT_5, NULL},                          \
+            {FEDSERVER_PG_LAYOUT_3, NULL}, {FEDSERVER_PG_LAYOUT_4, NULL},                          \
+            {FEDSERVER_PG_LAYOUT_5, NULL},                                                         \
     }
 
 #endif
