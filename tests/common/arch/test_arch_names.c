@@ -8,7 +8,7 @@
 
 enum { MANY = 20000 };
 
-static const uint32_t one[] = {1};
+static const uint32_t single[] = {1};
 
 static void name_of(size_t k, char name[32]) {
     snprintf(name, 32, "layer.%zu.weight", k);
@@ -23,7 +23,7 @@ FED_TEST(each_name_is_found_and_no_other) {
     for (size_t k = 0; k < MANY; k++) {
         name_of(k, name);
         assert_null(arch_names_find(&names, &layout, name));
-        assert_fed_ok(arch_names_add(&names, &layout, name, 1, one));
+        assert_fed_ok(arch_names_add(&names, &layout, name, 1, single));
     }
     for (size_t k = 0; k < MANY; k++) {
         name_of(k, name);
@@ -44,12 +44,12 @@ FED_TEST(a_refused_tensor_leaves_the_table_as_it_was) {
     fed_layout layout;
     fed_layout_init(&layout);
     assert_fed_ok(arch_names_open(&names, 2));
-    assert_fed_ok(arch_names_add(&names, &layout, "a", 1, one));
-    assert_int_equal(arch_names_add(&names, &layout, "a", 1, one), FED_EINVAL);
+    assert_fed_ok(arch_names_add(&names, &layout, "a", 1, single));
+    assert_int_equal(arch_names_add(&names, &layout, "a", 1, single), FED_EINVAL);
     assert_int_equal(arch_names_add(&names, &layout, "b", 1, (uint32_t[]){0}), FED_ERANGE);
     assert_null(arch_names_find(&names, &layout, "b"));
     assert_int_equal(layout.count, 1);
-    assert_fed_ok(arch_names_add(&names, &layout, "b", 1, one));
+    assert_fed_ok(arch_names_add(&names, &layout, "b", 1, single));
     assert_true(arch_names_find(&names, &layout, "b") == &layout.tensors[1]);
     arch_names_free(&names);
     fed_layout_free(&layout);

@@ -117,7 +117,7 @@ FED_TEST(bytes_that_are_no_such_model_are_refused) {
     refused("tensors  a 1", 12, 1, 1, "not written as it should be");
     refused("tensors a 1 # x", 15, 1, 1, "not written as it should be");
     refused(nul, sizeof nul - 1, 1, 1, "not written as it should be");
-    refused("", 0, 1, 1, "expected");
+    refused("", 0, 1, 1, "no model is called");
     refused("lr", 2, 2, 7850, "not written as it should be");
     refused("layout 1 tensors 1 values", 25, 1, 1, "this only names one");
     char *many = text_of(FED_ARCH_TENSORS + 1, 6);

@@ -169,7 +169,8 @@ FED_TEST_WITH(a_cancelled_task_stays_readable, coordinator *c) {
     const uint64_t id = coordinator_task(c, json_of(text_of("net")));
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, id, FEDSERVER_CANCEL, &err));
-    coordinator_wait(c, 0);
+    coordinator_wait(c, 1);
+    coordinator_wait(c, 1000);
     coordinator_restart(c);
     coordinator_check(c->directory);
 }
