@@ -53,6 +53,13 @@ static void is_served(coordinator *c, const test_device *d, const fed_task *task
     answer_free(&a);
 }
 
+static void check_and_restart(coordinator *c) {
+    coordinator_commit(c);
+    fedserver_close(c->server);
+    coordinator_check(c->directory);
+    coordinator_open(c);
+}
+
 FED_TEST_WITH(a_device_gets_the_layout_that_its_task_names, coordinator *c) {
     const test_device d = coordinator_enrol(c);
     const char *text = text_of("net");
@@ -61,8 +68,7 @@ FED_TEST_WITH(a_device_gets_the_layout_that_its_task_names, coordinator *c) {
     assert_int_equal(work.action, FED_ACTION_TRAIN);
     assert_int_equal(strncmp(work.task.model, "layout 3000 tensors 4500 values sha256 ", 39), 0);
     is_served(c, &d, &work.task, text);
-    coordinator_restart(c);
-    coordinator_check(c->directory);
+    check_and_restart(c);
     is_served(c, &d, &work.task, text);
     json_t *status = coordinator_json(c, "/v1/status", "");
     const json_t *task = json_object_get(status, "task");
@@ -166,13 +172,15 @@ FED_TEST_WITH(a_damaged_layout_is_found, coordinator *c) {
 
 FED_TEST_WITH(a_cancelled_task_stays_readable, coordinator *c) {
     fed_error err = {0};
+    fedserver *person = NULL;
     const uint64_t id = coordinator_task(c, json_of(text_of("net")));
     coordinator_commit(c);
-    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, id, FEDSERVER_CANCEL, &err));
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &person, &err));
+    assert_fed_ok_err(fedserver_task_change(person, c->now_ms, id, FEDSERVER_CANCEL, &err));
+    fedserver_close(person);
+    coordinator_commit(c);
     coordinator_wait(c, 1);
-    coordinator_wait(c, 1000);
-    coordinator_restart(c);
-    coordinator_check(c->directory);
+    check_and_restart(c);
 }
 
 FED_TEST_WITH(a_task_file_says_what_is_wrong_in_a_long_text, coordinator *c) {
