@@ -52,6 +52,27 @@ class Layout(CoordinatorTest):
             np.testing.assert_allclose(array, 0.5 + 3 * (number % 8), err_msg=name)
         self.assertRegex(self.coordinator.status()["task"]["model"], r"^layout 168 tensors \d+ values sha256 [0-9a-f]{64}$")
 
+    def test_an_edge_aggregator_passes_the_layout_on(self):
+        names = {f"decoder.layers.{layer}.attention.output.weight": (2, 3) for layer in range(200)}
+        text = _tensors.layout(names)
+        upstream = self.coordinator
+        self.task(model=text, rounds=2, cohort=1)
+        edge = fed.Coordinator(self.folder + "/edge", options=["--quiet", "--upstream", upstream.url, "--upstream-ca", str(upstream.ca),
+                                                               "--upstream-token", upstream.token(), "--edge-cohort", "2"]).start()
+        self.addCleanup(edge.kill)
+
+        def train(params, told):
+            self.assertEqual((told.model, list(params)), (text, list(names)))
+            for array in params.values():
+                array += 1
+            return None, 10, {"loss": 0.0}
+
+        self.coordinator = edge
+        self.run_devices(range(2), lambda number, client: client.run(train))
+        upstream.wait(timeout=60)
+        for array in upstream.model().values():
+            np.testing.assert_allclose(array, 2)
+
     def test_what_is_too_much_is_said_at_once(self):
         with self.assertRaisesRegex(ValueError, "65,536 tensors, and this one has 65,537"):
             _tensors.layout({f"t{number}": (1,) for number in range(65537)})
