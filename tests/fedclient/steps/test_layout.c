@@ -87,7 +87,7 @@ FED_TEST(power_may_fail_at_each_put) {
             }
         }
         assert_int_equal(d.fake.version, 2);
-        /* it is fetched again only if power failed before the first put, which keeps it, was done */
+        /* fetched again only if power failed before the first put, which keeps it, was done */
         assert_int_equal(d.fake.layouts, k == 0 ? 2 : 1);
         fed_device_check(&d, 0);
         fed_device_close(&d);
