@@ -1,5 +1,9 @@
 """Models of many tensors with long names: they travel as a layout of their own, and exported checkpoints have the names."""
 # SPDX-License-Identifier: Apache-2.0
+import os
+import signal
+import subprocess
+import sys
 import unittest
 
 import fed
@@ -8,6 +12,18 @@ from coordinator import CoordinatorTest
 from fed import _tensors
 
 LAYERS = 24
+DEVICE = """
+import os, signal, sys, fed
+server, ca, folder, token, dies = sys.argv[1:]
+def train(params, told):
+    if dies == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    for array in params.values():
+        array += 1
+    return None, 10, {"loss": 0.0}
+with fed.Client(server, ca, folder, token) as client:
+    client.run(train)
+"""
 
 
 def shapes():
@@ -71,6 +87,22 @@ class Layout(CoordinatorTest):
         self.run_devices(range(2), lambda number, client: client.run(train))
         upstream.wait(timeout=60)
         for array in upstream.model().values():
+            np.testing.assert_allclose(array, 2)
+
+    def test_a_killed_device_of_a_killed_coordinator_keeps_its_layout(self):
+        names = {f"decoder.layers.{layer}.attention.output.weight": (2, 3) for layer in range(200)}
+        self.task(model=_tensors.layout(names), rounds=2, cohort=1)
+        words = [sys.executable, "-c", DEVICE, self.coordinator.url, str(self.coordinator.ca), self.folder + "/device", self.coordinator.token()]
+        self.assertEqual(subprocess.run([*words, "dies"], timeout=60, check=False).returncode, -signal.SIGKILL)
+        kept = os.stat(self.folder + "/device/layout")
+        self.coordinator.kill()
+        self.coordinator.start()
+        self.assertEqual(subprocess.run([*words, "dies"], timeout=60, check=False).returncode, -signal.SIGKILL)
+        again = os.stat(self.folder + "/device/layout")
+        self.assertEqual((kept.st_ino, kept.st_mtime_ns), (again.st_ino, again.st_mtime_ns))  # not fetched and put again
+        self.assertEqual(subprocess.run([*words, "lives"], timeout=60, check=False).returncode, 0)
+        self.assertFalse(os.path.exists(self.folder + "/device/layout"))  # it goes with its task
+        for array in self.coordinator.model().values():
             np.testing.assert_allclose(array, 2)
 
     def test_what_is_too_much_is_said_at_once(self):
