@@ -79,10 +79,10 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
-fed_status fedclient_fits(const fedclient *client, uint64_t values, fed_error *err) {
+fed_status fedclient_fits(const fedclient *client, uint64_t values, uint64_t more, fed_error *err) {
     enum { MODELS = 3 }; /* the most at the same time (docs/client-memory.md) */
     const uint64_t most = client->options.most_memory_bytes;
-    const uint64_t needed = values * sizeof(float) * MODELS;
+    const uint64_t needed = values * sizeof(float) * MODELS + more;
     return most == 0 || needed <= most
                ? FED_OK
                : fed_fail(err, FED_ERANGE,
@@ -97,7 +97,7 @@ static fed_status fit(const fedclient *client, fedclient_job *job, const fedclie
     fed_error why = {0};
     fed_status status = fedclient_layout_parse(job, layout, &job->arch, &why);
     if (status == FED_OK) {
-        status = fedclient_fits(client, job->arch.layout.size, &why);
+        status = fedclient_fits(client, job->arch.layout.size, 0, &why);
     }
     if (status == FED_OK) {
         status = fed_cache_url_check(assignment->task.downloads, &why);

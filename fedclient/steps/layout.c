@@ -7,6 +7,14 @@
 #include "fed/small.h"
 #include "fedclient/steps/steps.h"
 
+/* Bytes of a layout: a tensor has a name, a shape and a few words between. A text of layers has
+ * other words, too. */
+enum { TENSOR_TEXT = 176, OTHER_TEXT = 1 << 19 };
+
+/* Bytes of memory for each tensor, while its layout is read: its text four times, the tensor in the
+ * arch, and its words (docs/client-memory.md). */
+enum { TENSOR_MEMORY = 4 * TENSOR_TEXT + 448 };
+
 /** Find the slot that keeps the layout with this digest; NULL: none does. */
 static const fedclient_slot *find(const fedclient *client, const uint8_t *sha256) {
     for (unsigned k = 0; k < client->options.slots; k++) {
@@ -33,15 +41,16 @@ static fed_status take_answer(const fedclient_answer *answer, fedclient_layout *
     return FED_OK;
 }
 
-static fed_status fetch(fedclient *client, const fedclient_job *job, fedclient_layout *layout,
-                        fed_error *err) {
+/** tensors: how many the layout has. A longer answer than such a layout can be is not read. */
+static fed_status fetch(fedclient *client, const fedclient_job *job, uint32_t tensors,
+                        fedclient_layout *layout, fed_error *err) {
     char query[40];
     fedclient_answer answer = {0};
     snprintf(query, sizeof query, "?task=%" PRIu64, job->assignment.task.id);
     const fedclient_call call = {.base = client->devices,
                                  .kind = FED_REQUEST_LAYOUT,
                                  .query = query,
-                                 .answer_limit = FED_ARCH_LONG};
+                                 .answer_limit = OTHER_TEXT + (size_t)tensors * TENSOR_TEXT};
     fed_status status = fedclient_exchange(client, &call, &answer, err);
     if (status == FED_OK && answer.status != 200) {
         client->heals = true; /* the task may have ended since the check-in */
@@ -70,20 +79,21 @@ fed_status fedclient_layout_find(fedclient *client, const fedclient_job *job,
         return FED_OK;
     }
     if (fed_layout_reference_read(model, &reference, &why) != FED_OK ||
-        fedclient_fits(client, reference.values, &why) != FED_OK) {
+        fedclient_fits(client, reference.values, (uint64_t)reference.tensors * TENSOR_MEMORY,
+                       &why) != FED_OK) {
         return fed_fail(err, FED_EDECLINED, "this device can't serve the task: %s", why.text);
     }
     memcpy(layout->head.sha256, reference.sha256, sizeof reference.sha256);
     layout->head.task = job->assignment.task.id;
     const fedclient_slot *held = find(client, reference.sha256);
     if (held == NULL) {
-        return fetch(client, job, layout, err);
+        return fetch(client, job, reference.tensors, layout, err);
     }
     layout->slot = held->number;
     const fed_status status = fedclient_record_load(client->options.platform, FEDCLIENT_LAYOUT,
                                                     held->number, &layout->record, &why);
     if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
-        return fetch(client, job, layout, err);
+        return fetch(client, job, reference.tensors, layout, err);
     }
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }

@@ -23,8 +23,10 @@ fed_status fedclient_enrol_anew(fedclient *client, fedclient_event *event,
  * the task. */
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
-/** Has this device memory for a model of so many values? FED_ERANGE: it has not. */
-fed_status fedclient_fits(const fedclient *client, uint64_t values, fed_error *err) FED_CHECKED;
+/** Has this device memory for a model of so many values, and for `more` bytes? FED_ERANGE: it has
+ * not. */
+fed_status fedclient_fits(const fedclient *client, uint64_t values, uint64_t more,
+                          fed_error *err) FED_CHECKED;
 
 /* The next functions are in layout.c. */
 

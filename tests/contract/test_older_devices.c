@@ -51,7 +51,8 @@ static const struct {
 /* A task that needs something, and the names of what it needs. */
 typedef struct thing {
     const char *names[2]; /* the second one may be NULL */
-    char model[100], codec_up[FEDCODEC_SPEC], codec_down[FEDCODEC_SPEC], optimizer[80], strategy[80];
+    char model[100], codec_up[FEDCODEC_SPEC], codec_down[FEDCODEC_SPEC], optimizer[80],
+        strategy[80];
 } thing;
 
 typedef struct world {

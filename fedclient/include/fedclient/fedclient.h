@@ -206,8 +206,9 @@ typedef struct fedclient_options {
      * at a time. With one slot the device normally stays with its task until that ends. */
     unsigned slots;
     /** The most memory, in bytes, that the library may take for a task: three times the model's
-     * values of 4 bytes (docs/client-memory.md). A task whose model needs more is declined before
-     * its model is downloaded. 0: no limit; a model has up to 2^31 values, so 26 GB. */
+     * values of 4 bytes, and what a layout takes (docs/client-memory.md). A task whose model needs
+     * more is declined before its model is downloaded. 0: no limit; a model has up to 2^31 values,
+     * so 26 GB. */
     uint64_t most_memory_bytes;
 } fedclient_options;
 
