@@ -248,6 +248,10 @@ workspace holds convolutions' weights in another order.
 
 {description}
 
+A model without layers holds its text, and for each tensor 184 bytes, or up to twice that beyond 64 tensors. While it is
+read from a [layout](protocol.md#get-v1layouttaskt), it takes two texts more, 48 bytes for a tensor's words and up to
+32 for a table of names.
+
 **What the client library holds beside.** Between steps of the client the library holds nothing of the model's size:
 all is in the store. During a step, with one model = the weights above:
 

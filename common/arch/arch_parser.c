@@ -8,6 +8,7 @@
 
 #include "fed/bytes.h"
 #include "fed/file.h"
+#include "fed/small.h"
 
 static const struct {
     const char *name, *text;
@@ -122,6 +123,9 @@ static fed_status parse_words(arch_parser *p) {
     if (opaque) {
         return FED_OK;
     }
+    if (!FED_SMALL && fed_word_is(arch_word_peek(p), "layout")) {
+        return arch_fail(p, arch_word_peek(p), "a model's text: this only names one, for a task");
+    }
     FED_TRY(arch_lets_parse(p));
     FED_TRY(parse_input(p));
     FED_TRY(arch_layers_walk(p, p->scope));
@@ -142,8 +146,8 @@ typedef struct parsing {
 
 static fed_status parse_text(const char *text, fed_arch *arch, fed_error *err) {
     parsing *now = calloc(1, sizeof *now);
-    arch->text = calloc(1, FED_ARCH_TEXT);
-    if (now == NULL || arch->text == NULL) {
+    arch->text = FED_SMALL ? calloc(1, FED_ARCH_TEXT) : NULL;
+    if (now == NULL || (FED_SMALL && arch->text == NULL)) {
         free(now);
         return fed_fail(err, FED_ENOMEM, "out of memory for a model's description");
     }
@@ -222,7 +226,7 @@ fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) {
     if (model[0] != '@') {
         return fed_arch_parse(model, arch, err);
     }
-    enum { FILE_LIMIT = 1 << 20 };
+    enum { FILE_LIMIT = FED_SMALL ? 1 << 20 : 2 * FED_ARCH_LONG }; /* with comments */
     char *text;
     size_t len;
     FED_TRY(fed_file_read_text(model + 1, FILE_LIMIT, &text, &len, err));

@@ -6,6 +6,7 @@
 
 #include "common/arch/arch_parser.h"
 #include "fed/bytes.h"
+#include "fed/small.h"
 
 static const char BLANKS[] = " \t\r\n";
 static const char SIGNS[] = "|;=:(),"; /* each of these is a word by itself */
@@ -40,22 +41,51 @@ static void write_word(fed_writer *text, fed_word w) {
     fed_write_printf(text, "%s%.*s", close ? "" : " ", (int)w.len, w.text);
 }
 
+/* The nets of a small build fit into a task. */
+#define TOO_LONG                                                                                   \
+    (FED_SMALL ? "the end: a model's text has at most 4,095 characters"                            \
+               : "the end: a model's text has at most 12,582,911 characters")
+
+/* Take over the memory that the writer has grown, also after a failure. A small build writes into
+ * the memory that p->arch has already. */
+static void keep(const arch_parser *p, const fed_writer *text) {
+    if (!FED_SMALL) {
+        p->arch->text = (char *)text->data;
+    }
+}
+
+/* End the text, and give back the memory behind it. */
+static fed_status end_text(arch_parser *p, fed_writer *text) {
+    fed_write_u8(text, 0);
+    keep(p, text);
+    FED_TRY(text->status);
+    char *exact = realloc(p->arch->text, text->len);
+    p->arch->text = exact != NULL ? exact : p->arch->text;
+    return FED_OK;
+}
+
 fed_status arch_words_split(arch_parser *p) {
     fed_writer text;
-    fed_writer_fixed(&text, p->arch->text, FED_ARCH_TEXT);
+    if (FED_SMALL) {
+        fed_writer_fixed(&text, p->arch->text, FED_ARCH_TEXT);
+    } else {
+        fed_writer_growing(&text);
+    }
     const char *at = p->text;
     size_t count = 0;
     for (fed_word w = find_word(&at); w.len > 0; w = find_word(&at)) {
         FED_TRY(check_characters(p, w));
         write_word(&text, w);
-        if (text.status != FED_OK) {
-            return arch_fail(p, w, "the end: a model's text has at most 4,095 characters");
+        keep(p, &text);
+        if (FED_SMALL ? text.status != FED_OK : text.len >= FED_ARCH_LONG) {
+            return arch_fail(p, w, TOO_LONG);
         }
         at += w.len;
         count++;
     }
+    p->word_count = count;
     p->words = calloc(count + 1, sizeof *p->words);
-    if (p->words == NULL) {
+    if (p->words == NULL || (!FED_SMALL && end_text(p, &text) != FED_OK)) {
         return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's description");
     }
     at = p->text;
@@ -118,7 +148,7 @@ static void describe_place(const char *text, const char *at, char *place, size_t
 
 fed_status arch_fail(const arch_parser *p, fed_word w, const char *wanted) {
     enum { SHOWN = 32 };
-    char place[64], inside[FED_TENSOR_NAME + 8] = "";
+    char place[64], inside[ARCH_NAME + 8] = "";
     describe_place(p->text, w.text, place, sizeof place);
     if (p->scope != NULL && p->scope->prefix[0] != '\0') {
         int len = (int)strlen(p->scope->prefix) - 1;

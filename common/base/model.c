@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/small.h"
+
 /* The most values of a model. On a 32-bit machine a size_t must hold their bytes. */
 static const size_t LAYOUT_SIZE_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 40 : 28);
 
@@ -27,25 +29,48 @@ static fed_status tensor_size(uint32_t rank, const uint32_t *dims, size_t *size)
     return FED_OK;
 }
 
+/* Return for how many tensors there is memory once there are `count`: no more where they are few,
+ * above that the next power of two, so that a long layout is not copied for each tensor. */
+static size_t room_for(size_t count) {
+    enum { FEW = 64 };
+    size_t room = count;
+    if (!FED_SMALL && count > FEW) {
+        room = FEW;
+        while (room < count) {
+            room *= 2;
+        }
+    }
+    return room;
+}
+
+static fed_status make_room(fed_layout *layout) {
+    const size_t room = room_for(layout->count + 1);
+    if (!FED_SMALL && layout->count > 0 && room == room_for(layout->count)) {
+        return FED_OK;
+    }
+    fed_tensor *tensors = realloc(layout->tensors, room * sizeof *tensors);
+    FED_REQUIRE(tensors != NULL, FED_ENOMEM);
+    layout->tensors = tensors;
+    return FED_OK;
+}
+
 fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank,
                              const uint32_t *dims) {
-    size_t name_len = strlen(name);
+    size_t size = 0;
+    const size_t name_len = strlen(name);
     FED_REQUIRE(name_len > 0 && name_len < FED_TENSOR_NAME, FED_EINVAL);
     FED_REQUIRE(rank <= FED_TENSOR_RANK, FED_EINVAL);
-    fed_tensor tensor = {.rank = rank, .offset = layout->size};
-    FED_TRY(tensor_size(rank, dims, &tensor.size));
-    FED_REQUIRE(tensor.size <= LAYOUT_SIZE_MAX - layout->size, FED_ERANGE);
-    memcpy(tensor.name, name, name_len);
-    for (uint32_t i = 0; i < rank; i++) {
-        tensor.dims[i] = dims[i];
-    }
-
-    fed_tensor *tensors = realloc(layout->tensors, (layout->count + 1) * sizeof *tensors);
-    FED_REQUIRE(tensors != NULL, FED_ENOMEM);
-    tensors[layout->count] = tensor;
-    layout->tensors = tensors;
-    layout->count++;
-    layout->size += tensor.size;
+    FED_TRY(tensor_size(rank, dims, &size));
+    FED_REQUIRE(size <= LAYOUT_SIZE_MAX - layout->size, FED_ERANGE);
+    FED_TRY(make_room(layout));
+    fed_tensor *tensor = &layout->tensors[layout->count++];
+    memset(tensor, 0, sizeof *tensor);
+    memcpy(tensor->name, name, name_len);
+    memcpy(tensor->dims, dims, rank * sizeof *dims);
+    tensor->rank = rank;
+    tensor->offset = layout->size;
+    tensor->size = size;
+    layout->size += size;
     return FED_OK;
 }
 

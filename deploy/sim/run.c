@@ -19,7 +19,7 @@
 static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
-    FED_TRY(fed_arch_parse(model, &arch, err));
+    FED_TRY(fed_arch_load(model, &arch, err)); /* reads "@FILE", too */
     fed_status status = fedtrain_data_fits(&clients->train, &arch, &why);
     if (status == FED_OK) {
         status = fedtrain_data_fits(&clients->test, &arch, &why);

@@ -45,12 +45,14 @@ static const struct {
     {" randk qsgd natural eden threshold powersgd entropy values bits bucket rank power rows ",
      WITH_STAGES},
     {" eden:p eden:rotations eden:scale eden:pos ", TODAY},
+    {" layout ", TODAY},
 };
 
 /* A task that needs something, and the names of what it needs. */
 typedef struct thing {
     const char *names[2]; /* the second one may be NULL */
-    char model[80], codec_up[FEDCODEC_SPEC], codec_down[FEDCODEC_SPEC], optimizer[80], strategy[80];
+    char model[100], codec_up[FEDCODEC_SPEC], codec_down[FEDCODEC_SPEC], optimizer[80],
+        strategy[80];
 } thing;
 
 typedef struct world {
@@ -250,6 +252,9 @@ FED_TEST_WITH(each_layer, world *w) {
     check(w, &t);
     t = plain("tensors");
     snprintf(t.model, sizeof t.model, "tensors a 3 | b 2x2");
+    check(w, &t);
+    t = plain("layout"); /* a name of more than 63 characters makes the text one */
+    snprintf(t.model, sizeof t.model, "tensors %064d 3", 0);
     check(w, &t);
 }
 

@@ -340,6 +340,20 @@ static void fedsim_found_through_path_finds_its_coordinator(void **state) {
     expect(*state, "transport=https model=lr clients=2 rounds=1", true, "");
 }
 
+/* The text has more characters than a task holds, so it travels as the model's layout. */
+static void a_long_text_of_layers_is_trained(void **state) {
+    const world *w = *state;
+    char text[8000] = "input 784 | dense 10", words[600];
+    while (strlen(text) < 5000) {
+        strcat(text, " | relu");
+    }
+    strcat(text, " | dense 10");
+    fed_test_put(w->directory, "long.net", text, strlen(text));
+    snprintf(words, sizeof words, "transport=https model=@%s/long.net clients=2 rounds=1",
+             w->directory);
+    expect(w, words, true, "");
+}
+
 static void a_coordinator_that_cannot_be_run_is_named_with_the_reason(void **state) {
     char out[4096];
     assert_int_equal(run_through_path(*state,
@@ -533,6 +547,7 @@ int main(void) {
         WITH(noise_from_hostile_clients_spoils_the_mean),
         WITH(noise_from_hostile_clients_does_not_reach_the_median),
         WITH(fedsim_found_through_path_finds_its_coordinator),
+        WITH(a_long_text_of_layers_is_trained),
         WITH(a_coordinator_that_cannot_be_run_is_named_with_the_reason),
         WITH(a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols),
         WITH(a_device_that_is_not_there_is_refused_before_anything_runs),
