@@ -19,7 +19,9 @@ struct fedclient_app {
 };
 
 static bool is_stopped(void *user) {
-    return fedclient_app_stopped(user);
+    const fedclient_app *app = user;
+    return fedclient_app_stopped(app) ||
+           (app->given.stopped != NULL && app->given.stopped(app->given.user));
 }
 
 /* The client calls these functions with the app as user. They call the program's callbacks with the
@@ -32,10 +34,7 @@ static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
 
 static fed_status on_may_train(void *user, fed_error *err) {
     const fedclient_app *app = user;
-    if (fedclient_app_stopped(app)) {
-        return fed_fail(err, FED_ECANCELED, "the program stopped this client");
-    }
-    return app->given.may_train != NULL ? app->given.may_train(app->given.user, err) : FED_OK;
+    return app->given.may_train(app->given.user, err);
 }
 
 static void on_progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
@@ -70,7 +69,8 @@ static fed_status options_of(fedclient_app *app, fedclient_options *options) {
     options->platform = &app->platform;
     options->transport = &app->transport;
     options->train = options->train != NULL ? on_train : NULL;
-    options->may_train = on_may_train;
+    options->may_train = options->may_train != NULL ? on_may_train : NULL;
+    options->stopped = is_stopped;
     options->progress = options->progress != NULL ? on_progress : NULL;
     options->room = options->room != NULL ? on_room : NULL;
     options->user = app;
@@ -131,6 +131,11 @@ void fedclient_app_close(fedclient_app *app) {
 
 fedclient *fedclient_app_client(fedclient_app *app) {
     return app->client;
+}
+
+fed_status fedclient_app_run(fedclient_app *app, const fedclient_run_options *options,
+                             fed_error *err) {
+    return fedclient_run(app->client, options, err);
 }
 
 void fedclient_app_stop(fedclient_app *app) {

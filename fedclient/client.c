@@ -269,6 +269,20 @@ static void suspect_port(fedclient *client, fed_status status) {
     }
 }
 
+/** Has the log this failure already? Numbers are left out: they may be a time or a port. */
+static bool is_logged(fedclient *client, const fed_error *err) {
+    char words[sizeof err->text];
+    size_t len = 0;
+    for (const char *p = err->text; *p != '\0'; p++) {
+        if (*p < '0' || *p > '9') {
+            words[len++] = *p;
+        }
+    }
+    const uint64_t before = client->logged;
+    client->logged = fed_digest_bytes(words, len);
+    return client->logged == before;
+}
+
 static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
     if (err->text[0] == '\0') {
@@ -288,8 +302,8 @@ static fed_status step_failed(fedclient *client, fed_status status, fedclient_ev
     suspect_port(client, status);
     event->outcome = FEDCLIENT_RETRY;
     event->wait_ms = wait_after_failure(client);
-    fed_logf(client->options.log, FED_LOG_WARN, "%s; trying again in %" PRIu32 " ms", err->text,
-             event->wait_ms);
+    fed_logf(client->options.log, is_logged(client, err) ? FED_LOG_DEBUG : FED_LOG_WARN,
+             "%s; trying again in %" PRIu32 " ms", err->text, event->wait_ms);
     return FED_OK;
 }
 
@@ -363,6 +377,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
         status = step_failed(client, status, event, &why);
     } else if (event->outcome != FEDCLIENT_REFUSED && event->outcome != FEDCLIENT_DECLINED) {
         client->failures = client->silences = 0;
+        client->logged = 0;
     }
     pace(event);
     event->over = is_over(client, event);

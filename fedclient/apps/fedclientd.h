@@ -62,10 +62,4 @@ fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err)
  * that is JSON. */
 void fedclientd_say_why(const fed_log *log, const char *program, const char *why);
 
-/** fedclientd_report.c: log a line about an event; some events only libfedclient logs. `why` is the
- * reason if the event is a pause. A wait for the same reason as the event before is logged with
- * --verbose only. */
-void fedclientd_report(const fed_log *log, const fedclient_event *before,
-                       const fedclient_event *event, const char *why);
-
 #endif

@@ -40,9 +40,13 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return workshop_work(d->work, round, err);
 }
 
+static bool stopped(void *user) {
+    const device *d = user;
+    return *d->settings->stop != 0;
+}
+
 static fed_status may_train(void *user, fed_error *err) {
     device *d = user;
-    FED_REQUIRE(*d->settings->stop == 0, FED_ECANCELED);
     return fedclient_conditions_hold(&d->when, err);
 }
 
@@ -70,21 +74,10 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
 }
 
 static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error *err) {
-    fedclient_event before = {.outcome = FEDCLIENT_RETRY};
-    while (*s->stop == 0) {
-        fedclient_event event;
-        fed_status status = fedclient_step(client, &event, err);
-        if (status == FED_ECANCELED) {
-            break;
-        }
-        FED_TRY(status);
-        fedclientd_report(&s->log, &before, &event, err->text);
-        if (s->until_finished && event.over) {
-            fed_logf(&s->log, FED_LOG_INFO, "the coordinator has no more tasks: this device ends");
-            return FED_OK;
-        }
-        before = event;
-        rest(s, event.wait_ms);
+    const fedclient_run_options options = {.until_finished = s->until_finished};
+    const fed_status status = fedclient_run(client, &options, err);
+    if (status != FED_ECANCELED) {
+        return status;
     }
     fed_logf(&s->log, FED_LOG_INFO, "stopped; what is not sent yet is kept in %s", s->state);
     return FED_OK;
@@ -176,6 +169,7 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .train = train,
         .user = d,
         .may_train = may_train,
+        .stopped = stopped,
         .progress = progress,
         .name = s->name,
         .software = s->software,
@@ -195,11 +189,6 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
     }
     fedclient_close(client);
     return status;
-}
-
-static bool stopped(void *user) {
-    const device *d = user;
-    return *d->settings->stop != 0;
 }
 
 /** Open a transport that trusts the CA certificate in `file`; NULL: the system's CAs. option: name

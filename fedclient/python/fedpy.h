@@ -57,15 +57,34 @@ typedef int (*fedpy_may_train)(void *user, char *reason);
  * may outlive the training callback. */
 typedef void *(*fedpy_room)(void *user, size_t len);
 
+/** The callback behind fedclient_options.stopped. A result other than 0 ends the running call. */
+typedef int (*fedpy_stopped)(void *user);
+
+/** Receives the lines of the library's log, of all levels. level: a fed_log_level. */
+typedef void (*fedpy_log)(void *user, int level, const char *line);
+
+/** The program's functions. Each gets `user`. */
+typedef struct fedpy_callbacks {
+    fedpy_train train;
+    fedpy_may_train may_train;
+    fedpy_room room;
+    fedpy_stopped stopped;
+    fedpy_log log;
+    void *user;
+} fedpy_callbacks;
+
+/** The version of the library, such as "0.2.0". */
+const char *fedpy_version(void);
+
 /** Open a client. server: "https://host:8443". ca: the path of the CA's file. state: the folder of
  * the client's state. name: for the operator, or NULL. slots: as fedclient_options.slots.
- * may_train may be NULL: the device may always train. */
+ * callbacks: copied. */
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, unsigned slots, fedpy_train train, fedpy_may_train may_train,
-                      fedpy_room room, void *user, fedpy_client **client, char *error);
+                      int evaluate, unsigned slots, const fedpy_callbacks *callbacks,
+                      fedpy_client **client, char *error);
 void fedpy_client_close(fedpy_client *client);
 
-/** End a request that is being made, and each later one. May be called from any thread. */
+/** End the running call, and each later one. May be called from any thread. */
 void fedpy_client_stop(fedpy_client *client);
 
 int fedpy_client_token(fedpy_client *client, const char *token, char *error);
@@ -85,6 +104,13 @@ enum {
  * outcome, too. */
 int fedpy_client_step(fedpy_client *client, uint32_t *event, float *loss, char *error);
 
+/** Receives the event of a step of fedpy_client_run, as fedpy_client_step would return it. A result
+ * of 0 ends the run. */
+typedef int (*fedpy_event)(void *user, const uint32_t *event, float loss, const char *reason);
+
+/** Call fedclient_app_run until the end. */
+int fedpy_client_run(fedpy_client *client, fedpy_event told, char *error);
+
 /* -- A round: only valid while its callback runs -- */
 
 /** float32[*count]: the model, which the callback trains in place. */
@@ -102,6 +128,8 @@ double fedpy_round_number_of(const fedpy_round *round, const char *key);
 int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, uint32_t *dims,
                        size_t *offset, size_t *size);
 int fedpy_round_wanted(fedpy_round *round, char *error);
+/** Milliseconds until the deadline; UINT32_MAX: there is none. */
+uint32_t fedpy_round_left_ms(const fedpy_round *round);
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error);
 /** loss NULL: the callback has none. */
 void fedpy_round_result(fedpy_round *round, uint32_t samples, const float *loss, uint32_t correct);

@@ -5,21 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/version.h"
 #include "fedclient/app.h"
 #include "fedclient/python/fedpy.h"
 
 struct fedpy_client {
     fedclient_app *app;
-    fedpy_train train;
-    fedpy_may_train may_train;
-    fedpy_room room;
-    void *user;
+    fedpy_callbacks python;
+    fed_log log;
+    int64_t asked_ms; /* when python.stopped was called last */
+    fedpy_event told; /* during fedpy_client_run */
 };
 
 struct fedpy_round {
     fedclient_round *round;
 };
+
+const char *fedpy_version(void) {
+    return FED_VERSION;
+}
 
 int fedpy_give(fed_status status, const fed_error *err, char *error) {
     if (status != FED_OK) {
@@ -33,21 +39,38 @@ static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
     fedpy_client *c = user;
     fedpy_round given = {.round = round};
     char reason[FEDPY_ERROR] = "";
-    const fed_status status = (fed_status)c->train(c->user, &given, reason);
+    const fed_status status = (fed_status)c->python.train(c->python.user, &given, reason);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", reason);
 }
 
 static fed_status on_may_train(void *user, fed_error *err) {
     fedpy_client *c = user;
     char reason[FEDPY_ERROR] = "";
-    const fed_status status =
-        c->may_train != NULL ? (fed_status)c->may_train(c->user, reason) : FED_OK;
+    const fed_status status = (fed_status)c->python.may_train(c->python.user, reason);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", reason);
 }
 
 static void *on_room(void *user, size_t len) {
     fedpy_client *c = user;
-    return c->room(c->user, len);
+    return c->python.room(c->python.user, len);
+}
+
+/** A transfer asks often, and each call waits for Python's lock, so most questions are answered
+ * without Python. */
+static bool on_stopped(void *user) {
+    enum { LEAST_MS = 20 };
+    fedpy_client *c = user;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    if (now_ms - c->asked_ms < LEAST_MS) {
+        return false;
+    }
+    c->asked_ms = now_ms;
+    return c->python.stopped(c->python.user) != 0;
+}
+
+static void on_log(void *user, fed_log_level level, const char *line) {
+    const fedpy_client *c = user;
+    c->python.log(c->python.user, (int)level, line);
 }
 
 static fed_status open_app(fedpy_client *c, const fedclient_options *options, const char *ca,
@@ -62,19 +85,22 @@ static fed_status open_app(fedpy_client *c, const fedclient_options *options, co
 }
 
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, unsigned slots, fedpy_train train, fedpy_may_train may_train,
-                      fedpy_room room, void *user, fedpy_client **client, char *error) {
+                      int evaluate, unsigned slots, const fedpy_callbacks *callbacks,
+                      fedpy_client **client, char *error) {
     fed_error err = {FED_OK, ""};
     fedpy_client *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return fedpy_give(FED_ENOMEM, &err, error);
     }
-    *c = (fedpy_client){.train = train, .may_train = may_train, .room = room, .user = user};
+    c->python = *callbacks;
+    c->log = (fed_log){.write = on_log, .user = c, .level = FED_LOG_DEBUG};
     const fedclient_options options = {.server = server,
+                                       .log = &c->log,
                                        .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                        .hold_ms = 25000,
                                        .train = on_train,
                                        .may_train = on_may_train,
+                                       .stopped = on_stopped,
                                        .room = on_room,
                                        .user = c,
                                        .slots = slots,
@@ -103,16 +129,36 @@ int fedpy_client_token(fedpy_client *c, const char *token, char *error) {
     return fedpy_give(fedclient_token_give(fedclient_app_client(c->app), token, &err), &err, error);
 }
 
+static void put_event(const fedclient_event *done, uint32_t event[FEDPY_EVENTS]) {
+    event[FEDPY_OUTCOME] = (uint32_t)done->outcome;
+    event[FEDPY_ROUND] = done->round;
+    event[FEDPY_VERSION] = done->version;
+    event[FEDPY_WAIT_MS] = done->wait_ms;
+    event[FEDPY_SAMPLES] = done->samples;
+    event[FEDPY_OVER] = done->over;
+}
+
+static bool on_event(void *user, const fedclient_event *event, const char *why) {
+    const fedpy_client *c = user;
+    uint32_t numbers[FEDPY_EVENTS];
+    put_event(event, numbers);
+    return c->told(c->python.user, numbers, event->loss, why) != 0;
+}
+
+int fedpy_client_run(fedpy_client *c, fedpy_event told, char *error) {
+    fed_error err = {FED_OK, ""};
+    const fedclient_run_options options = {.until_finished = true, .event = on_event, .user = c};
+    c->told = told;
+    const fed_status status = fedclient_app_run(c->app, &options, &err);
+    c->told = NULL;
+    return fedpy_give(status, &err, error);
+}
+
 int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error) {
     fed_error err = {FED_OK, ""};
     fedclient_event done = {0};
     const fed_status status = fedclient_step(fedclient_app_client(c->app), &done, &err);
-    event[FEDPY_OUTCOME] = (uint32_t)done.outcome;
-    event[FEDPY_ROUND] = done.round;
-    event[FEDPY_VERSION] = done.version;
-    event[FEDPY_WAIT_MS] = done.wait_ms;
-    event[FEDPY_SAMPLES] = done.samples;
-    event[FEDPY_OVER] = done.over;
+    put_event(&done, event);
     *loss = done.loss;
     snprintf(error, FEDPY_ERROR, "%s", err.text);
     return fedpy_give(status, &err, error);
@@ -167,6 +213,10 @@ int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, ui
 int fedpy_round_wanted(fedpy_round *round, char *error) {
     fed_error err = {FED_OK, ""};
     return fedpy_give(fedclient_round_wanted(round->round, &err), &err, error);
+}
+
+uint32_t fedpy_round_left_ms(const fedpy_round *round) {
+    return fedclient_round_left_ms(round->round);
 }
 
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error) {

@@ -66,6 +66,7 @@ struct fedclient {
     uint8_t protocol;          /* version to speak: lowered if the coordinator refuses it */
     uint32_t failures;         /* failures in a row that may pass */
     uint32_t silences;         /* failures among `failures` in which no byte moved */
+    uint64_t logged;           /* digest of the last failure's text; 0: the last step succeeded */
     bool heals;                /* this step's failure may pass */
     uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
     uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */

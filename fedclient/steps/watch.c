@@ -24,8 +24,12 @@ static fed_status verdict(const fedclient *client, fed_error *err) {
 fed_status fedclient_watch_program(fedclient *client, fed_error *err) {
     const fedclient_options *options = &client->options;
     fed_error why = {0};
-    fed_status status =
-        options->may_train != NULL ? options->may_train(options->user, &why) : FED_OK;
+    fed_status status = FED_OK;
+    if (options->stopped != NULL && options->stopped(options->user)) {
+        status = FED_ECANCELED;
+    } else if (options->may_train != NULL) {
+        status = options->may_train(options->user, &why);
+    }
     client->watch.look_ms = now_ms(client) + LOOK_MS;
     if (status == FED_ECANCELED) {
         (void)fed_fail(&client->watch.over, FED_ECANCELED, "the program asked this client to stop");

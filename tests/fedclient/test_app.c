@@ -17,7 +17,7 @@ typedef struct world {
     fedclient_app *app;
     unsigned trained, asked, progress, rooms;
     float room[64 + VALUES]; /* memory for a record: its head, then VALUES values */
-    atomic_bool in_step;
+    atomic_bool in_step, stopped;
 } world;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
@@ -35,6 +35,10 @@ static fed_status may_train(void *user, fed_error *err) {
     (void)err;
     ((world *)user)->asked++;
     return FED_OK;
+}
+
+static bool stopped(void *user) {
+    return atomic_load(&((world *)user)->stopped);
 }
 
 static void progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
@@ -61,6 +65,7 @@ static fed_status open_app(world *w, const char *server, fed_error *err) {
                                        .hold_ms = 20000,
                                        .train = train,
                                        .may_train = may_train,
+                                       .stopped = stopped,
                                        .progress = progress,
                                        .room = room,
                                        .user = w};
@@ -151,6 +156,36 @@ FED_TEST_WITH(another_thread_ends_a_step_that_waits, world *w) {
     assert_fed_status(status, FED_ECANCELED);
     assert_true(fedclient_app_stopped(w->app));
     assert_fed_status(fedclient_step(fedclient_app_client(w->app), &event, &err), FED_ECANCELED);
+}
+
+FED_TEST_WITH(a_run_trains_until_the_end, world *w) {
+    fed_error err = {0};
+    add_task(w);
+    enrol(w);
+    assert_fed_ok_err(fedclient_app_run(w->app, NULL, &err));
+    assert_int_equal(w->trained, 1);
+}
+
+static void *interrupt_a_waiting_run(void *user) {
+    world *w = user;
+    fed_sleep_ms(100); /* until the thread most likely waits for its answer */
+    atomic_store(&w->stopped, true);
+    return NULL;
+}
+
+/* A signal, or an interrupt of a thread in Java, ends what goes on, and not the client. */
+FED_TEST_WITH(a_run_that_waits_is_interrupted_and_the_next_one_goes_on, world *w) {
+    fed_error err = {0};
+    pthread_t thread;
+    enrol(w); /* enrolled, but there is no task */
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_a_waiting_run, w), 0);
+    assert_fed_status(fedclient_app_run(w->app, NULL, &err), FED_ECANCELED);
+    pthread_join(thread, NULL);
+    assert_false(fedclient_app_stopped(w->app));
+    atomic_store(&w->stopped, false);
+    add_task(w);
+    assert_fed_ok_err(fedclient_app_run(w->app, NULL, &err));
+    assert_int_equal(w->trained, 1);
 }
 
 FED_TEST_WITH(a_failed_open_leaves_nothing, world *w) {

@@ -43,7 +43,7 @@ INNER_ROOMS = {
     "fedclient/datacenter/": ["include/", "trace", "syncs", "sync", "cost", "buffers", "nic/", "links/", "links", "plan",
                               "gpu_values", "gpu_coder", "coder", "pending", "collective", "engine", "inputs", "sum_relay", "collectives/", "collectives", "feddc",
                               "control/", "worker/"],
-    "fedclient/": ["include/", "state/", "net/", "steps/", "platforms/", "transports/", "client", "app"],
+    "fedclient/": ["include/", "state/", "net/", "steps/", "platforms/", "transports/", "client", "loop", "app"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }
 

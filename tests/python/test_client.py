@@ -150,6 +150,94 @@ class ClientTest(CoordinatorTest):
         self.assertEqual(event["outcome"], "retry")
         self.assertIn("left a loss of nan", event["reason"])
 
+    def test_samples_are_whole_numbers(self):
+        self.task(rounds=3, cohort=1)
+        right, events = [np.int64(7), 8.0, 2 ** 32 - 1], []
+        with self.client() as client:
+            for wrong in (0, -1, 2 ** 32, 1.5, float("nan"), None, "7"):
+                with self.assertRaisesRegex(ValueError, "samples is .* must be a whole number from 1 to 4294967295"):
+                    client.run(lambda params, told: (None, wrong, {}))
+            client.run(lambda params, round_: (None, right[round_.number - 1], {}), events.append)
+        self.assertEqual([event["samples"] for event in events if event["outcome"] == "counted"], [7, 8, 2 ** 32 - 1])
+
+    def test_an_evaluators_correct_is_at_most_its_samples(self):
+        self.task(rounds=1, cohort=1)
+        with self.client(role="evaluator", evaluate=True) as judge:
+            with self.assertRaisesRegex(ValueError, '"correct" is 8, and must be a whole number from 0 to 7'):
+                judge.step(lambda params, told: (None, 7, {"loss": 1, "correct": 8}))
+
+    def test_metrics_after_the_sixteenth_are_left_out(self):
+        self.task(rounds=2, cohort=1)
+        metrics = {f"m{k:02}": k for k in range(20)}
+        with self.client() as client, self.assertLogs("fed", "WARNING") as log:
+            client.run(lambda params, told: (None, 7, {"loss": 2, "nan": float("nan"), **metrics}))
+        self.assertEqual([m["name"] for m in self.coordinator.status()["rounds"][0]["metrics"]], sorted(metrics)[:16])
+        self.assertEqual([line for line in log.output if "'m16' and those after it are left out" not in line and "'nan' is nan" not in line], [])
+        self.assertEqual(len(log.output), 2)
+
+    def test_a_loss_that_is_no_number_is_declined_in_the_end(self):
+        self.task(rounds=1, cohort=1)
+        for loss in (float("inf"), 1e300):
+            outcomes = []
+            with self.client(int(loss == 1e300)) as client:
+                while "declined" not in outcomes:
+                    outcomes.append(client.step(lambda params, told: (None, 7, {"loss": loss}))["outcome"])
+            self.assertEqual([one for one in outcomes if one != "waited"], ["retry"] * 3 + ["declined"])
+        self.assertNotIn(None, [device["declined_until_ms"] for device in self.coordinator.devices()])
+
+    def test_updates_that_are_out_of_range_end(self):
+        self.task(rounds=1, cohort=1, model="tensors w 64x128", codec_up="eden:p=0.008", small_tensor=0)
+        events = []
+
+        def told(event):
+            events.append(event["outcome"])
+            if event["outcome"] == "waited":
+                client.stop()
+
+        def train(params, round_):
+            params["w"][:] = 1e4 * np.random.default_rng(1).standard_normal((64, 128))
+            return None, 7, {}
+
+        with self.client() as client:
+            client.run(train, told)
+        self.assertEqual(events, ["refused"] * 3 + ["waited"])
+        device, = self.coordinator.devices()
+        self.assertIsNotNone(device["declined_until_ms"])
+
+    def test_the_deadline_is_told(self):
+        self.task(rounds=1, cohort=1, deadline_s=60)
+        left = []
+
+        def train(params, told):
+            left.append(told.left_ms)
+            return None, 1, {"correct": 1}
+
+        with self.client() as client:
+            client.run(train)
+        with self.client(1, "evaluator", evaluate=True) as judge:
+            judge.step(train)
+        self.assertTrue(0 < left[0] <= 60000, left)
+        self.assertIsNone(left[1])
+
+    def test_the_logger_tells_what_happens_once(self):
+        self.task(rounds=1, cohort=1)
+        answers, outcomes = ["it is not charging", "it is not charging", True], []
+
+        def told(event):
+            outcomes.append(event["outcome"])
+            if outcomes.count("retry") == 3:
+                self.coordinator.start()
+
+        with self.assertLogs("fed", "INFO") as log, self.client(eligible=lambda: answers.pop(0) if len(answers) > 1 else True) as client:
+            for _ in range(2):
+                client.step(lambda params, told: (None, 1, {}))
+            self.coordinator.kill()
+            client.run(lambda params, told: (None, 1, {"loss": 0.5}), told)
+        lines = [line for line in log.output if "trying again in" in line]
+        self.assertEqual(len(lines), 1, log.output)
+        self.assertIn("WARNING:fed:", lines[0])
+        self.assertIn("INFO:fed:round 1: update counted, training loss 0.5000", log.output)
+
     def test_a_task_is_declined_with_the_reason(self):
         self.task(rounds=1, cohort=1)
 

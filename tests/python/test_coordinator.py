@@ -97,6 +97,14 @@ class Serving(CoordinatorTest):
         self.coordinator.resume(task)
         self.assertIn(self.coordinator.tasks()[0]["state"], ("queued", "running"))
 
+    def test_its_devices_are_listed(self):
+        self.assertEqual(self.coordinator.devices(), [])
+        self.task(rounds=1, cohort=1)
+        self.train()
+        device, = self.coordinator.devices()
+        self.assertEqual((device["role"], device["counted"], device["samples"], device["revoked_ms"]), ("device", 1, 3, None))
+        self.assertEqual(len(device["fingerprint"]), 64)
+
     def test_a_task_from_a_file_and_a_first_model(self):
         fed.flower.save([np.arange(3)], self.folder + "/first.safetensors")
         task = {"model": "tensors array0 3", "initial": "first.safetensors", "rounds": 1, "cohort": 1, "codec_down": "float32"}
@@ -117,6 +125,9 @@ class Serving(CoordinatorTest):
 
 
 class Programs(unittest.TestCase):
+    def test_the_version_is_the_programs(self):
+        self.assertEqual(_programs.run("fedserver", "--version").split()[1], fed.__version__)
+
     def test_they_are_found_where_FED_BIN_says_beside_the_package_or_on_the_path(self):
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder, "fedserver")

@@ -93,6 +93,14 @@ static fed_status answer(fedjni_client *c, jobject bytes, fed_status no, fed_err
     return no;
 }
 
+static bool on_stopped(void *user) {
+    fedjni_client *c = user;
+    jmethodID ask = method(c, "onStopped", "()Z");
+    const jboolean stopped =
+        ask != NULL ? (*c->env)->CallBooleanMethod(c->env, c->self, ask) : JNI_TRUE;
+    return has_thrown(c) || stopped == JNI_TRUE;
+}
+
 static fed_status on_may_train(void *user, fed_error *err) {
     fedjni_client *c = user;
     jmethodID ask = method(c, "onEligible", "()[B");
@@ -188,6 +196,7 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool eval
                                        .train = on_train,
                                        .user = c,
                                        .may_train = on_may_train,
+                                       .stopped = on_stopped,
                                        .room = on_room,
                                        .name = texts[NAME],
                                        .software = texts[SOFTWARE],
@@ -245,13 +254,6 @@ JNIEXPORT void JNICALL Java_fed_Native_stop(JNIEnv *env, jclass type, jlong hand
     fedclient_app_stop(client_of(handle)->app);
 }
 
-JNIEXPORT jboolean JNICALL Java_fed_Native_enrolled(JNIEnv *env, jclass type, jlong handle) {
-    (void)env;
-    (void)type;
-    const fedclient *client = fedclient_app_client(client_of(handle)->app);
-    return fedclient_enrolled(client) ? JNI_TRUE : JNI_FALSE;
-}
-
 JNIEXPORT jbyteArray JNICALL Java_fed_Native_device(JNIEnv *env, jclass type, jlong handle) {
     (void)type;
     return fedjni_bytes(env, fedclient_device(fedclient_app_client(client_of(handle)->app)));
@@ -274,18 +276,20 @@ JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong han
     end_call(c, env, status, &err);
 }
 
+enum { EVENT_NUMBERS = 8 }; /* Event.NUMBERS */
+
 static void put_event(JNIEnv *env, const fedclient_event *event, jintArray numbers) {
     jint loss = 0;
     memcpy(&loss, &event->loss, sizeof loss);
-    const jint all[] = {(jint)event->outcome,
-                        (jint)event->round,
-                        (jint)event->version,
-                        (jint)event->wait_ms,
-                        loss,
-                        (jint)event->samples,
-                        (jint)event->correct,
-                        event->over};
-    (*env)->SetIntArrayRegion(env, numbers, 0, sizeof all / sizeof all[0], all);
+    const jint all[EVENT_NUMBERS] = {(jint)event->outcome,
+                                     (jint)event->round,
+                                     (jint)event->version,
+                                     (jint)event->wait_ms,
+                                     loss,
+                                     (jint)event->samples,
+                                     (jint)event->correct,
+                                     event->over};
+    (*env)->SetIntArrayRegion(env, numbers, 0, EVENT_NUMBERS, all);
 }
 
 JNIEXPORT jbyteArray JNICALL Java_fed_Native_step(JNIEnv *env, jclass type, jlong handle,
@@ -303,6 +307,36 @@ JNIEXPORT jbyteArray JNICALL Java_fed_Native_step(JNIEnv *env, jclass type, jlon
     }
     put_event(env, &event, numbers);
     return err.text[0] != '\0' ? fedjni_bytes(env, err.text) : NULL;
+}
+
+static bool on_event(void *user, const fedclient_event *event, const char *why) {
+    fedjni_client *c = user;
+    JNIEnv *env = c->env;
+    jmethodID tell = method(c, "onEvent", "([I[B)V");
+    jintArray numbers = tell != NULL ? (*env)->NewIntArray(env, EVENT_NUMBERS) : NULL;
+    jbyteArray reason = numbers != NULL ? fedjni_bytes(env, why) : NULL;
+    if (reason != NULL) {
+        put_event(env, event, numbers);
+        (*env)->CallVoidMethod(env, c->self, tell, numbers, reason);
+    }
+    const bool good = !has_thrown(c);
+    (*env)->DeleteLocalRef(env, reason);
+    (*env)->DeleteLocalRef(env, numbers);
+    return good;
+}
+
+JNIEXPORT jboolean JNICALL Java_fed_Native_run(JNIEnv *env, jclass type, jlong handle,
+                                               jobject self) {
+    (void)type;
+    fedjni_client *c = client_of(handle);
+    fed_error err = {0};
+    const fedclient_run_options options = {.until_finished = true, .event = on_event, .user = c};
+    const seat outer = sit(c, env, self);
+    const fed_status status = fedclient_app_run(c->app, &options, &err);
+    leave(c, outer);
+    const bool stopped = status == FED_ECANCELED;
+    end_call(c, env, stopped ? FED_OK : status, &err);
+    return stopped ? JNI_FALSE : JNI_TRUE;
 }
 
 JNIEXPORT jbyteArray JNICALL Java_fed_Native_roundWanted(JNIEnv *env, jclass type, jlong handle,

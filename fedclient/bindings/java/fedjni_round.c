@@ -91,7 +91,7 @@ JNIEXPORT jlong JNICALL Java_fed_Native_roundLeft(JNIEnv *env, jclass type, jlon
 }
 
 JNIEXPORT void JNICALL Java_fed_Native_roundResult(JNIEnv *env, jclass type, jlong round,
-                                                   jint samples, jfloat loss, jint correct) {
+                                                   jlong samples, jfloat loss, jint correct) {
     (void)env;
     (void)type;
     round_of(round)->samples = (uint32_t)samples;

@@ -63,14 +63,10 @@ final class Device {
 
     /// Take part until the task is finished, or with several slots all tasks.
     func run() throws {
-        var event = fedclient_event()
-        while !event.over {
-            do {
-                try fed { fedclient_step(fedclient_app_client(app), &event, $0) }
-            } catch let error {
-                throw failure ?? error
-            }
-            fed_sleep_ms(Int64(event.wait_ms))
+        do {
+            try fed { fedclient_app_run(app, nil, $0) }
+        } catch let error {
+            throw failure ?? error
         }
     }
 

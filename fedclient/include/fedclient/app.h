@@ -18,7 +18,7 @@ FED_API_BEGIN
  *     fedclient_app_open(&options, ca_pem, "/var/lib/my-device", &app, &err);
  *     fedclient *client = fedclient_app_client(app);
  *     fedclient_token_give(client, token, &err);
- *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
+ *     fedclient_app_run(app, NULL, &err);
  *
  * Several apps live side by side in one process, each in a folder of its own. One app is used by
  * one thread at a time; only fedclient_app_stop may be called from another one meanwhile.
@@ -43,9 +43,15 @@ void fedclient_app_close(fedclient_app *app);
 /** The client, for the functions of fedclient/fedclient.h. The app closes it. */
 fedclient *fedclient_app_client(fedclient_app *app);
 
-/** Make all later calls of fedclient_step and fedclient_enrol fail with FED_ECANCELED, and end a
- * running one soon. Any thread may call this function. A training callback sees the stop in
- * fedclient_round_wanted. */
+/** Take part until the end, or until fedclient_app_stop is called: fedclient_run for the app's
+ * client. */
+fed_status fedclient_app_run(fedclient_app *app, const fedclient_run_options *options,
+                             fed_error *err) FED_CHECKED;
+
+/** Make all later calls of fedclient_step, fedclient_app_run and fedclient_enrol fail with
+ * FED_ECANCELED, and end a running one within about a second. Any thread may call this function,
+ * and so may a signal's handler. A training callback sees the stop in fedclient_round_wanted. For a
+ * stop that need not last see fedclient_options.stopped. */
 void fedclient_app_stop(fedclient_app *app);
 bool fedclient_app_stopped(const fedclient_app *app);
 

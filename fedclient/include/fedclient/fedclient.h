@@ -22,11 +22,13 @@ FED_API_BEGIN
 
 /*
  * Open a client on a platform (where the client keeps its state) and a transport (how the client
- * reaches the coordinator). Give it a token to enrol with, then call fedclient_step for ever:
+ * reaches the coordinator). Give it a token to enrol with, then let it run:
  *
  *     fedclient_open(&options, &client, &err);
  *     fedclient_token_give(client, token, &err);
- *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
+ *     fedclient_run(client, NULL, &err);
+ *
+ * A program with a loop of its own calls fedclient_step instead, and sleeps for event.wait_ms.
  *
  * All state that must survive is in the platform's store (docs/durability.md). A client that is
  * killed at any instant and opened again continues where it was. Between steps the library holds no
@@ -88,7 +90,7 @@ uint32_t fedclient_round_left_ms(const fedclient_round *round);
  * Errors FED_ETIMEOUT   the deadline has passed
  *        FED_ESTATE     the coordinator no longer wants this device's result
  *        FED_EBUSY      may_train said "not now"
- *        FED_ECANCELED  may_train or the transport was told to stop
+ *        FED_ECANCELED  may_train, stopped or the transport says that the program wants to end
  *        *err says why in a sentence
  */
 fed_status fedclient_round_wanted(fedclient_round *round, fed_error *err) FED_CHECKED;
@@ -182,6 +184,11 @@ typedef struct fedclient_options {
      * `train`. Not called with a platform that has memory of its own (fedclient/memory_store.h).
      */
     void *(*room)(void *user, size_t len);
+    /** Shall the client end what it does? Asked at the beginning of each step, during training
+     * (fedclient_round_wanted), and five times a second in the waits of fedclient_run; an app's
+     * requests ask it, too (fedclient/app.h). true: the running call ends with FED_ECANCELED. A
+     * later call goes on where it was, if this function then returns false. NULL: never. */
+    bool (*stopped)(void *user);
     /** Called by fedclient_round_progress. NULL: not called. */
     void (*progress)(void *user, const fedclient_round *round, uint32_t done, uint32_t total);
     /** The device's name for the coordinator's operator, up to 63 bytes of UTF-8; sent at
@@ -300,12 +307,37 @@ typedef struct fedclient_event {
  *   FED_EFORMAT    the stored state is damaged, or the coordinator's answer can't be read
  *   FED_EVERSION   the coordinator speaks another protocol
  *   FED_EIO, FED_ENOSPC  from the platform
- *   FED_ECANCELED  may_train or the transport was told to stop
+ *   FED_ECANCELED  may_train, stopped or the transport says that the program wants to end
  *   FED_ESTATE     the device is not enrolled; or a callback of this client called this function,
  *                  and the step that runs the callback is not disturbed
  *   or an error of the training callback
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
+
+/** When fedclient_run ends, and whom it tells what happened. */
+typedef struct fedclient_run_options {
+    /** End once event.over says that nothing is left to do: also in a device that comes after the
+     * end, and in an evaluator. false: go on for ever. */
+    bool until_finished;
+    /** Called after each step. why: the reason of RETRY, DECLINED, LATE and PAUSED, else "". A
+     * result of false ends the run. NULL: not called. */
+    bool (*event)(void *user, const fedclient_event *event, const char *why);
+    void *user;
+} fedclient_run_options;
+
+/**
+ * Take part: call fedclient_step again and again, and wait in between as long as each event says.
+ * Each event is logged in a line of level INFO. A wait for the same reason as the one before, and a
+ * failure that the log has already, are lines of level DEBUG.
+ *
+ * options  read during the call; NULL: until_finished, and no callback
+ *
+ * Returns FED_OK   the end of until_finished has come, or the event callback returned false
+ *         FED_ECANCELED  the client was told to stop; what is not sent yet is kept
+ *         others   those of fedclient_step
+ */
+fed_status fedclient_run(fedclient *client, const fedclient_run_options *options,
+                         fed_error *err) FED_CHECKED;
 
 /** The model of the task that the client worked on last, with its version. Free *values with
  * free(). FED_ENOTFOUND: no model has been downloaded yet. */

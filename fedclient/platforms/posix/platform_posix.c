@@ -17,6 +17,7 @@ enum { PATH_SIZE = 1024 };
 
 typedef struct posix_store {
     int lock;
+    pid_t owner; /* the process that has locked the directory */
     char directory[PATH_SIZE - 64];
 } posix_store;
 
@@ -79,6 +80,7 @@ static fed_status lock_directory(posix_store *store, fed_error *err) {
     if (store->lock < 0) {
         return fed_fail(err, FED_EIO, "%s: can't open this lock file: %s", path, strerror(errno));
     }
+    store->owner = getpid();
     if (flock(store->lock, LOCK_EX | LOCK_NB) == 0) {
         return FED_OK;
     }
@@ -125,6 +127,11 @@ fed_status fedclient_platform_posix_open(const char *directory, fedclient_platfo
 void fedclient_platform_posix_close(fedclient_platform *platform) {
     posix_store *store = platform->user;
     if (store != NULL) {
+        /* A child that was forked meanwhile, such as a worker that loads data, has the descriptor
+         * too, and closing one of the two would leave the lock. */
+        if (store->owner == getpid()) {
+            (void)flock(store->lock, LOCK_UN);
+        }
         close(store->lock);
         free(store);
     }

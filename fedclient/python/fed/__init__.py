@@ -2,8 +2,8 @@
 project's C programs and libraries. fed.torch and fed.flower are imported by themselves."""
 # SPDX-License-Identifier: Apache-2.0
 from . import codecs, sim
-from ._native import Error
+from ._native import Error, version as __version__
 from .client import Client, Decline, Round
 from .coordinator import Coordinator
 
-__all__ = ["Client", "Coordinator", "Decline", "Error", "Round", "codecs", "sim"]
+__all__ = ["__version__", "Client", "Coordinator", "Decline", "Error", "Round", "codecs", "sim"]

@@ -22,6 +22,16 @@ class Error(Exception):
 TRAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 MAY_TRAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 ROOM = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+STOPPED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_float, ctypes.c_char_p)
+
+
+class Callbacks(ctypes.Structure):
+    """fedpy_callbacks"""
+
+    _fields_ = [("train", TRAIN), ("may_train", MAY_TRAIN), ("room", ROOM), ("stopped", STOPPED), ("log", LOG), ("user", ctypes.c_void_p)]
+
 
 _text, _size, _address, _float = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_float
 _sizes, _words = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_uint32)
@@ -34,18 +44,21 @@ _FUNCTIONS = {
     "add": (ctypes.c_int, [_address, _size, _float, _address, _size, _text]),
     "decode": (ctypes.c_int, [_address, _size, _address, _size, _text]),
     "free": (None, [_address]),
-    "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, ctypes.c_uint, TRAIN, MAY_TRAIN, ROOM,
-                                   _address, ctypes.POINTER(_address), _text]),
+    "version": (_text, []),
+    "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, ctypes.c_uint, ctypes.POINTER(Callbacks),
+                                   ctypes.POINTER(_address), _text]),
     "client_close": (None, [_address]),
     "client_stop": (None, [_address]),
     "client_token": (ctypes.c_int, [_address, _text, _text]),
     "client_step": (ctypes.c_int, [_address, _words, ctypes.POINTER(_float), _text]),
+    "client_run": (ctypes.c_int, [_address, EVENT, _text]),
     "round_values": (_address, [_address, _sizes]),
     "round_number": (ctypes.c_uint32, [_address]),
     "round_version": (ctypes.c_uint32, [_address]),
     "round_text": (_text, [_address, _text]),
     "round_number_of": (ctypes.c_double, [_address, _text]),
     "round_tensor": (ctypes.c_int, [_address, _size, ctypes.POINTER(_text), _words, _sizes, _sizes]),
+    "round_left_ms": (ctypes.c_uint32, [_address]),
     "round_wanted": (ctypes.c_int, [_address, _text]),
     "round_metric": (ctypes.c_int, [_address, _text, ctypes.c_double, _text]),
     "round_result": (None, [_address, ctypes.c_uint32, ctypes.POINTER(_float), ctypes.c_uint32]),
@@ -67,6 +80,7 @@ def _load() -> ctypes.CDLL:
 
 
 library = _load()
+version: str = library.fedpy_version().decode()
 
 
 def call(name: str, *arguments: object) -> None:

@@ -236,6 +236,12 @@ class Coordinator:
         listed: list[dict[str, Any]] = json.loads(self.command("tasks", "--json"))
         return listed
 
+    def devices(self) -> list[dict[str, Any]]:
+        """All devices, those revoked too: {"fingerprint", "name", "state", "last_seen_ms", "counted", ...} each, as
+        `fedserver devices --json` prints them."""
+        listed: list[dict[str, Any]] = json.loads(self.command("devices", "--json"))
+        return listed
+
     def cancel(self, task: int) -> None:
         """End a task, and delete its model."""
         self.command("cancel", str(task))

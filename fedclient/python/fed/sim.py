@@ -144,8 +144,9 @@ def run(scenario: str | os.PathLike[str] | None = None, *, out: str | os.PathLik
             for line in process.stdout:
                 if not quiet:
                     print(line, end="")
-        except KeyboardInterrupt:
-            process.wait()  # fedsim got Ctrl-C too, and writes the results so far
+        except BaseException:
+            process.terminate()  # a terminal's Ctrl-C reaches fedsim too, but that of a notebook does not
+            process.wait()  # fedsim writes the results so far
             raise
         if process.wait() != 0:
             errors.seek(0)

@@ -186,6 +186,70 @@ final class ClientTest {
         Check.says(lines.toString(), "INFO task");
     }
 
+    public void without_a_log_the_lines_go_to_the_logger_fed() throws Exception {
+        List<String> lines = Collections.synchronizedList(new ArrayList<>());
+        java.util.logging.Logger logger = java.util.logging.Logger.getLogger("fed");
+        java.util.logging.Handler handler = new java.util.logging.Handler() {
+            @Override
+            public void publish(java.util.logging.LogRecord line) {
+                lines.add(line.getLevel() + " " + line.getMessage());
+            }
+
+            @Override
+            public void flush() {}
+
+            @Override
+            public void close() {}
+        };
+        logger.addHandler(handler);
+        logger.setUseParentHandlers(false);
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            home.kill();
+            client.run(adder(1, 1), event -> {
+                if (event.outcome == Event.Outcome.RETRY && ++retries[0] == 3) {
+                    startAgain(home);
+                }
+            });
+        } finally {
+            logger.removeHandler(handler);
+            logger.setUseParentHandlers(true);
+        }
+        Check.says(lines.toString(), "INFO round 1: update counted, training loss 0.5000");
+        long warnings = lines.stream().filter(line -> line.startsWith("WARNING") && line.contains("trying again in")).count();
+        Check.equal(warnings, 1L);
+    }
+
+    private final int[] retries = {0};
+
+    private static void startAgain(Coordinator home) {
+        try {
+            home.start();
+        } catch (Exception failure) {
+            throw new AssertionError(failure);
+        }
+    }
+
+    public void samples_have_bounds_and_a_loss_that_is_no_number_is_declined() throws Exception {
+        Check.fails(IllegalArgumentException.class, "between 1 and 2^32 - 1", () -> new TrainResult(0));
+        Check.fails(IllegalArgumentException.class, "between 1 and 2^32 - 1", () -> new TrainResult(1L << 32));
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            try (Client client = home.device("nan").open()) {
+                List<Event.Outcome> outcomes = new ArrayList<>();
+                for (int k = 0; k < 100 && !outcomes.contains(Event.Outcome.DECLINED); k++) {
+                    Event event = client.step((model, round) -> new TrainResult(1, Float.NaN));
+                    outcomes.add(event.outcome);
+                    Check.says(event.outcome == Event.Outcome.WAITED ? "left a loss of nan" : event.reason, "left a loss of nan");
+                }
+                Check.equal(Collections.frequency(outcomes, Event.Outcome.RETRY), 3);
+            }
+            try (Client client = home.device("many").open()) {
+                client.run((model, round) -> new TrainResult(0xffffffffL, 1));
+            }
+        }
+    }
+
     public void a_killed_coordinator_is_waited_for() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 2, \"cohort\": 1");

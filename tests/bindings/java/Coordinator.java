@@ -82,7 +82,11 @@ final class Coordinator implements AutoCloseable {
     }
 
     Client.Builder device(String name) throws Exception {
-        return new Client.Builder(url(), ca(), state(name)).token(token());
+        return fresh(name, token());
+    }
+
+    Client.Builder fresh(String name, String token) {
+        return new Client.Builder(url(), ca(), state(name)).token(token);
     }
 
     /** Export the model as it is now into a file of safetensors, and return its values. */

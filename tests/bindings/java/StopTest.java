@@ -58,6 +58,69 @@ final class StopTest {
         }
     }
 
+    public void an_interrupt_ends_a_run_and_the_next_one_goes_on() throws Exception {
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) { // no task: the step waits for one
+            Thread here = Thread.currentThread();
+            Thread other = new Thread(() -> {
+                sleep(200); // by now the coordinator most likely holds the answer back; the test passes in either case
+                here.interrupt();
+            });
+            other.start();
+            Check.fails(InterruptedException.class, "interrupted", () -> client.run(ClientTest.adder(1, 1)));
+            other.join();
+            Check.that(!Thread.interrupted(), "the interrupt is told twice");
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            client.run(ClientTest.adder(1, 2));
+            home.isModel(1, 2);
+        }
+    }
+
+    public void an_interrupt_ends_a_step_an_enrolment_and_a_pause() throws Exception {
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) {
+            Thread.currentThread().interrupt();
+            Check.fails(InterruptedException.class, "asked this client to stop", () -> client.step(ClientTest.adder(1, 1)));
+            String token = home.token();
+            Thread.currentThread().interrupt();
+            FedException stopped = Check.fails(FedException.class, "", () -> home.fresh("e", token).open());
+            Check.equal(stopped.status(), FedException.ECANCELED);
+            Check.that(Thread.interrupted(), "the enrolment has taken the interrupt away");
+            home.kill();
+            Check.fails(InterruptedException.class, "interrupted",
+                    () -> client.run(ClientTest.adder(1, 1), event -> Thread.currentThread().interrupt()));
+        }
+    }
+
+    private static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException unexpected) {
+            throw new AssertionError(unexpected);
+        }
+    }
+
+    public void a_second_thread_is_refused() throws Exception {
+        CountDownLatch training = new CountDownLatch(1);
+        CountDownLatch refused = new CountDownLatch(1);
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            Check.sideBySide(() -> client.run((model, round) -> {
+                training.countDown();
+                refused.await();
+                return ClientTest.adder(1, 2).train(model, round);
+            }), () -> {
+                training.await();
+                try {
+                    Check.fails(IllegalStateException.class, "another thread works", () -> client.step(ClientTest.adder(1, 1)));
+                    Check.fails(IllegalStateException.class, "another thread works", () -> client.run(ClientTest.adder(1, 1)));
+                    Check.equal(client.device().length(), 64); // needs no turn
+                } finally {
+                    refused.countDown();
+                }
+            });
+            home.isModel(1, 2);
+        }
+    }
+
     public void close_waits_for_a_step_in_another_thread() throws Exception {
         try (Coordinator home = new Coordinator()) {
             Client client = home.device("d").open();
@@ -90,6 +153,7 @@ final class StopTest {
             client.run((model, round) -> {
                 Check.fails(IllegalStateException.class, "callback", client::close);
                 Check.fails(IllegalStateException.class, "callback", () -> client.step(ClientTest.adder(1, 1)));
+                Check.fails(IllegalStateException.class, "callback", () -> client.run(ClientTest.adder(1, 1)));
                 return ClientTest.adder(1, 1).train(model, round);
             });
             home.isModel(1, 1);

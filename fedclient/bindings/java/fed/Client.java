@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.logging.Logger;
 
 /**
  * A device that takes part in federated learning. Its state, which includes a residual, is kept in
@@ -25,7 +26,9 @@ import java.util.concurrent.locks.ReentrantLock;
  * </pre>
  *
  * <p>Several clients may work side by side, each in a folder of its own. {@link #stop} may be called from any thread.
- * {@link #step}, {@link #run} and {@link #close} wait for each other. None of the callbacks may call them.
+ * {@link #close} waits until a thread that works with the client is out. Other methods refuse a second thread, and a
+ * callback, with a sentence. An interrupt of the thread ends {@link #step}, {@link #run} and {@link #enrol} within about a
+ * second.
  */
 public final class Client implements AutoCloseable {
     /** Says whether this device may train now. The client asks in each step, and sometimes
@@ -126,7 +129,8 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** level: the lowest level of lines that are passed to log. */
+        /** level: the lowest level of lines that are passed to log. Without this call, the lines go to
+         * the java.util.logging.Logger "fed". */
         public Builder log(Log.Level level, Log log) {
             this.level = level;
             this.log = log;
@@ -165,6 +169,9 @@ public final class Client implements AutoCloseable {
         }
     }
 
+    private static final String CLOSED = "this client is closed";
+    private static final Logger LOGGER = Logger.getLogger("fed");
+
     private final Eligibility eligibility;
     private final Round.Progress progress;
     private final Log log;
@@ -173,56 +180,59 @@ public final class Client implements AutoCloseable {
     private final Object gate = new Object(); // guards handle and stopped against stop(), which does not wait
     private long handle; // 0: closed
     private boolean stopped;
+    private volatile String device = ""; // as it was when the library last returned, or told an event
 
     private Trainer trainer; // the trainer of the running step
+    private Listener listener; // of the running run(), or null
     private ByteBuffer block; // the memory of the running callback
 
     private Client(Builder builder, String caPem) {
         eligibility = builder.eligibility;
         progress = builder.progress;
-        log = builder.log;
+        log = builder.log != null ? builder.log : Client::logLine;
         byte[][] texts = {Native.bytes(builder.server), Native.bytes(caPem), Native.bytes(builder.state.getPath()),
             Native.bytes(builder.name), Native.bytes(builder.software), Native.bytes(builder.computesOn)};
-        handle = Native.open(this, texts, builder.evaluate, builder.slots, log == null ? -1 : builder.level.ordinal());
+        Log.Level level = builder.log != null ? builder.level : Log.Level.DEBUG;
+        handle = Native.open(this, texts, builder.evaluate, builder.slots, level.ordinal());
+        note();
     }
 
     /** Does this device have a certificate? */
     public boolean enrolled() {
-        begin();
-        try {
-            return Native.enrolled(handle);
-        } finally {
-            busy.unlock();
-        }
+        return !device().isEmpty();
     }
 
     /**
      * Get a certificate with a one-time token. After a failure call this again with the same token. A device that has a
      * certificate keeps the token: if the coordinator refuses the device, the token enrols it with a new key.
+     *
+     * @throws FedException with the library's message; ECANCELED after {@link #stop} or an interrupt of this thread, which
+     *     stays interrupted
      */
     public void enrol(String token) {
         begin();
         try {
             Native.enrol(handle, this, Native.bytes(token));
         } finally {
-            busy.unlock();
+            end();
         }
     }
 
     /** The fingerprint of this device's key, as the operator sees it; "" before enrolment. */
     public String device() {
-        begin();
-        try {
-            return Native.text(Native.device(handle));
-        } finally {
-            busy.unlock();
+        synchronized (gate) {
+            if (handle == 0) {
+                throw new IllegalStateException(CLOSED);
+            }
         }
+        return device;
     }
 
     /**
      * Do one thing: send what is pending, or ask for work and do it. Blocks as long as that takes.
      *
      * @throws FedException a failure that needs a person; ECANCELED after {@link #stop}
+     * @throws InterruptedException this thread was interrupted, and a later step goes on where this one was
      * @throws Exception what the trainer or another callback has thrown, unchanged
      */
     public Event step(Trainer trainer) throws Exception {
@@ -232,10 +242,10 @@ public final class Client implements AutoCloseable {
             int[] numbers = new int[Event.NUMBERS];
             byte[] reason = Native.step(handle, this, numbers);
             return new Event(numbers, Native.text(reason));
+        } catch (FedException failure) {
+            throw orInterrupt(failure);
         } finally {
-            this.trainer = null;
-            block = null;
-            busy.unlock();
+            end();
         }
     }
 
@@ -245,25 +255,18 @@ public final class Client implements AutoCloseable {
     }
 
     /** Take part until the task is finished, with several slots until all tasks are, or until {@link
-     * #stop} is called. The listener, which may be null, gets what each step did. Throws what {@link #step} throws. */
+     * #stop} is called: in C, {@code fedclient_app_run}. The listener, which may be null, gets what
+     * each step did. Throws what {@link #step} throws. */
     public void run(Trainer trainer, Listener listener) throws Exception {
-        while (!isStopped()) {
-            Event event;
-            try {
-                event = step(trainer);
-            } catch (FedException failure) {
-                if (failure.status() == FedException.ECANCELED && isStopped()) {
-                    return;
-                }
-                throw failure;
+        begin();
+        try {
+            this.trainer = trainer;
+            this.listener = listener;
+            if (!isStopped() && !Native.run(handle, this) && Thread.interrupted()) {
+                throw new InterruptedException("the thread of this client was interrupted");
             }
-            if (listener != null) {
-                listener.event(event);
-            }
-            if (event.over) {
-                return;
-            }
-            pause(event.waitMs);
+        } finally {
+            end();
         }
     }
 
@@ -272,7 +275,6 @@ public final class Client implements AutoCloseable {
     public void stop() {
         synchronized (gate) {
             stopped = true;
-            gate.notifyAll();
             if (handle != 0) {
                 Native.stop(handle);
             }
@@ -307,11 +309,26 @@ public final class Client implements AutoCloseable {
 
     private void begin() {
         refuseWithin();
-        busy.lock();
+        if (!busy.tryLock()) {
+            throw new IllegalStateException("another thread works with this client: call stop() and wait for that thread, or give "
+                    + "each thread a client of its own");
+        }
         if (handle == 0) {
             busy.unlock();
-            throw new IllegalStateException("this client is closed");
+            throw new IllegalStateException(CLOSED);
         }
+    }
+
+    private void note() {
+        device = Native.text(Native.device(handle));
+    }
+
+    private void end() {
+        trainer = null;
+        listener = null;
+        block = null;
+        note();
+        busy.unlock();
     }
 
     private boolean isStopped() {
@@ -320,13 +337,12 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    private void pause(long ms) throws InterruptedException {
-        long end = System.nanoTime() + ms * 1000000;
-        synchronized (gate) {
-            for (long left = ms; left > 0 && !stopped; left = (end - System.nanoTime()) / 1000000) {
-                gate.wait(left);
-            }
+    /** What to throw for a failure: InterruptedException, if it comes of this thread's interrupt. */
+    private Exception orInterrupt(FedException failure) {
+        if (failure.status() == FedException.ECANCELED && !isStopped() && Thread.interrupted()) {
+            return new InterruptedException(failure.getMessage());
         }
+        return failure;
     }
 
     /** Only a Round calls this, within a callback, while the client is open. */
@@ -379,7 +395,25 @@ public final class Client implements AutoCloseable {
         return eligibility == null ? null : Native.bytes(eligibility.refusal());
     }
 
+    private boolean onStopped() {
+        return Thread.currentThread().isInterrupted();
+    }
+
+    private void onEvent(int[] numbers, byte[] reason) {
+        note(); // a step may have enrolled the device with a new key
+        if (listener != null) {
+            listener.event(new Event(numbers, Native.text(reason)));
+        }
+    }
+
     private void onLog(int level, byte[] line) {
         log.log(Log.Level.values()[level], Native.text(line));
+    }
+
+    private static void logLine(Log.Level level, String line) {
+        java.util.logging.Level there = level == Log.Level.DEBUG ? java.util.logging.Level.FINE
+                : level == Log.Level.INFO ? java.util.logging.Level.INFO
+                : level == Log.Level.WARN ? java.util.logging.Level.WARNING : java.util.logging.Level.SEVERE;
+        LOGGER.log(there, line);
     }
 }

@@ -38,8 +38,6 @@ final class Native {
 
     static native void stop(long handle);
 
-    static native boolean enrolled(long handle);
-
     static native void enrol(long handle, Client self, byte[] token);
 
     static native byte[] device(long handle);
@@ -48,12 +46,16 @@ final class Native {
      * callback has thrown. */
     static native byte[] step(long handle, Client self, int[] event);
 
+    /** Takes part until the end; false: until stop(). Throws what a callback has thrown. */
+    static native boolean run(long handle, Client self);
+
     static native long roundLeft(long round);
 
     /** Returns null if the round's result is wanted; otherwise why it is not. */
     static native byte[] roundWanted(long handle, Client self, long round);
 
-    static native void roundResult(long round, int samples, float loss, int correct);
+    /** samples: 1 to 2^32 - 1. */
+    static native void roundResult(long round, long samples, float loss, int correct);
 
     /** The k-th codec's name; null past the last. */
     static native byte[] codecName(int k);

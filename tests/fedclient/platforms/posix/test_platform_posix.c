@@ -1,7 +1,9 @@
 /* What only the POSIX platform does. For the rest see tests/contract/test_platforms.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <malloc.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fed_cases.h"
@@ -84,6 +86,43 @@ FED_TEST_WITH(names_cannot_leave_the_directory, world *w) {
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
         assert_fed_status(w->platform.put(w->platform.user, bad[k], "x", 1, &w->err), FED_EINVAL);
     }
+}
+
+/** Fork a child that has all descriptors of this process, and does nothing. */
+static pid_t fork_idle_child(void) {
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    return child;
+}
+
+static void end_child(pid_t child) {
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+FED_TEST_WITH(a_closed_directory_is_free_while_a_forked_child_lives, world *w) {
+    const pid_t child = fork_idle_child();
+    fedclient_platform_posix_close(&w->platform);
+    const fed_status status = fedclient_platform_posix_open(w->state, &w->platform, &w->err);
+    end_child(child);
+    assert_fed_ok(status);
+}
+
+FED_TEST_WITH(a_child_that_closes_it_leaves_it_locked, world *w) {
+    fedclient_platform second = {0};
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        fedclient_platform_posix_close(&w->platform);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_fed_status(fedclient_platform_posix_open(w->state, &second, &w->err), FED_EBUSY);
 }
 
 FED_TEST_WITH(a_directory_that_cannot_be_made_is_named, world *w) {
