@@ -1,6 +1,5 @@
 """fed.torch: modules that devices train. Skipped without PyTorch. test_hook.py has data parallel training."""
 # SPDX-License-Identifier: Apache-2.0
-import collections
 import unittest
 
 import fed
@@ -52,8 +51,8 @@ class Torch(CoordinatorTest):
             fed.torch.layout(module.requires_grad_(False))
 
     def test_names_are_the_modules_own(self):
-        compiled = torch.compile(torch.nn.Sequential(torch.nn.Linear(2, 1)))
-        within = torch.nn.Sequential(torch.compile(torch.nn.Linear(2, 1)))
+        compiled = torch.compile(torch.nn.Sequential(torch.nn.Linear(2, 1)), backend="eager")
+        within = torch.nn.Sequential(torch.compile(torch.nn.Linear(2, 1), backend="eager"))
         for module in (compiled, within, torch.nn.DataParallel(compiled)):
             self.assertEqual(fed.torch.layout(module), "tensors 0.weight 1x2 | 0.bias 1")
 

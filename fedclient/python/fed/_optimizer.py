@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 import ctypes
 import logging
 import math
@@ -70,7 +71,7 @@ class Optimizer:
         """Go on with a state; the task's numbers, which a phase may have changed, stay."""
         self.taken = state["taken"]
         numbers = [{key: value for key, value in group.items() if key != "params"} for group in self.own.param_groups]
-        self.own.load_state_dict(state["own"])
+        self.own.load_state_dict(copy.deepcopy(state["own"]))  # PyTorch would change what it is given
         for group, told in zip(self.own.param_groups, numbers):
             group.update(told)
 

@@ -191,8 +191,9 @@ def trainer(module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.T
 
     def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
         trained = [one for one in module.parameters() if one.requires_grad]
-        own = Optimizer(trained, parse(told.optimizer, told.learning_rate)) if optimizer is None else None
+        numbers = parse(told.optimizer, told.learning_rate) if optimizer is None else None
         load(module, params, select)
+        own = None if numbers is None else Optimizer(trained, numbers)
         before = memory.before(told) if own is not None and own.remembers else None
         if own is not None and before is not None:
             own.restore(before)
