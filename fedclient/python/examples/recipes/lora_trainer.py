@@ -50,8 +50,8 @@ class Tell(transformers.TrainerCallback):  # type: ignore[misc,unused-ignore]
         self.told.wanted()
 
 
-def device(number: int, coordinator: fed.Coordinator, folder: pathlib.Path, token: str) -> None:
-    own, data = model(), texts(number)
+def device(number: int, own: Any, coordinator: fed.Coordinator, folder: pathlib.Path, token: str) -> None:
+    data = texts(number)
 
     def train(params: dict[str, np.ndarray], told: fed.Round) -> tuple[None, int, dict[str, float]]:
         if told.optimizer != "adamw:decay=0+stateless":  # Trainer's own below, with its defaults
@@ -87,8 +87,9 @@ def main() -> None:
                 "cohort": DEVICES, "minimum": DEVICES, "local_steps": 16, "batch": 8, "optimizer": "adamw:decay=0+stateless",
                 "learning_rate": 0.01, "codec_up": "float32"})
             tokens = coordinator.tokens(DEVICES)
+            models = [model() for _ in range(DEVICES)]  # not in the threads, which share PyTorch's seed
             with concurrent.futures.ThreadPoolExecutor(DEVICES) as pool:
-                list(pool.map(lambda number: device(number, coordinator, folder, tokens[number]), range(DEVICES)))
+                list(pool.map(lambda number: device(number, models[number], coordinator, folder, tokens[number]), range(DEVICES)))
             rounds = list(coordinator.rounds(task))
             fed.torch.load(first, coordinator.model(task))
     print(f"loss {rounds[0]['loss']:.3f} in round 1, {rounds[-1]['loss']:.3f} in round {len(rounds)}; "
