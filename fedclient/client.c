@@ -93,12 +93,16 @@ static step_state after_checkin(const fedclient *client, fedclient_job *job) {
     return fedclient_trained(client, &job->assignment) ? STATE_ENCODE : STATE_DOWNLOAD;
 }
 
-static step_state after_download(fedclient_job *job) {
+static fed_status after_download(fedclient *client, fedclient_job *job, step_state *at,
+                                 fed_error *err) {
     if (job->assignment.action == FED_ACTION_DONE) {
+        FED_TRY(fedclient_layout_drop(client, err)); /* may remove the record "layout" */
         job->event->outcome = FEDCLIENT_FINISHED;
-        return STATE_OVER;
+        *at = STATE_OVER;
+        return FED_OK;
     }
-    return job->assignment.action == FED_ACTION_TRAIN ? STATE_TRAIN : STATE_EVALUATE;
+    *at = job->assignment.action == FED_ACTION_TRAIN ? STATE_TRAIN : STATE_EVALUATE;
+    return FED_OK;
 }
 
 /** A step that fails stops in its state; the next step continues from the stored records
@@ -116,7 +120,7 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
             break;
         case STATE_DOWNLOAD:
             FED_TRY(fedclient_download(client, job, err)); /* may store the record "model" */
-            at = after_download(job);
+            FED_TRY(after_download(client, job, &at, err));
             break;
         case STATE_TRAIN:
             FED_TRY(fedclient_train(client, job, err)); /* stores the record "residual" */

@@ -54,9 +54,9 @@ static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
 }
 
 static fed_status join_name(const arch_parser *p, fed_word at, const char *prefix, fed_word w,
-                            const char *suffix, char name[FED_TENSOR_NAME]) {
-    int len = snprintf(name, FED_TENSOR_NAME, "%s%.*s%s", prefix, (int)w.len, w.text, suffix);
-    if (len < 0 || len >= FED_TENSOR_NAME) {
+                            const char *suffix, char name[ARCH_NAME]) {
+    int len = snprintf(name, ARCH_NAME, "%s%.*s%s", prefix, (int)w.len, w.text, suffix);
+    if (len < 0 || len >= ARCH_NAME) {
         return arch_fail(p, at, "a shorter name: with its block's prefix at most 63 characters");
     }
     return FED_OK;
@@ -70,7 +70,7 @@ fed_status arch_value_parse(arch_parser *p, uint32_t *value) {
     }
     const arch_name *found = NULL;
     if (is_name(w)) {
-        char name[FED_TENSOR_NAME];
+        char name[ARCH_NAME];
         FED_TRY(join_name(p, w, p->scope->prefix, w, "", name));
         found = find_name(p, name);
     }
@@ -256,7 +256,7 @@ static fed_status use_block(arch_parser *p, fed_word label) {
     p->blocks[scope.block].used = true;
     FED_TRY(parse_args(p, &p->blocks[scope.block], scope.args));
     FED_TRY(name_it(p, label, w, ARCH_KINDS + scope.block));
-    char name[FED_TENSOR_NAME], copy[FED_TENSOR_NAME], number[16];
+    char name[ARCH_NAME], copy[ARCH_NAME], number[16];
     memcpy(name, p->name, sizeof name);
     for (uint64_t i = r.first; r.given && i <= r.last; i++) {
         snprintf(number, sizeof number, ".%u", (unsigned)i);

@@ -45,10 +45,10 @@ static fed_status fail_small(const arch_parser *p) {
 
 static fed_status add_tensor(arch_parser *p, const char *layer, const char *suffix, uint32_t rank,
                              const uint32_t *dims, size_t *index) {
-    char name[2 * FED_TENSOR_NAME];
-    if (snprintf(name, sizeof name, "%s.%s", layer, suffix) >= FED_TENSOR_NAME) {
+    char name[2 * ARCH_NAME];
+    if (snprintf(name, sizeof name, "%s.%s", layer, suffix) >= ARCH_NAME) {
         return fail_because(p, p->kind, "a shorter name: %s has more than %d characters", name,
-                            FED_TENSOR_NAME - 1);
+                            ARCH_NAME - 1);
     }
     uint64_t size = 1;
     for (uint32_t i = 0; i < rank && size <= ARCH_PARAMETERS_MAX; i++) {
@@ -95,7 +95,7 @@ fed_status arch_statistics_add(arch_parser *p) {
             continue;
         }
         size_t variance;
-        char name[FED_TENSOR_NAME];
+        char name[ARCH_NAME];
         fed_arch_layer_name(p->arch, i, name, sizeof name);
         p->kind = p->origins[i].at;
         FED_TRY(add_tensor(p, name, "running_mean", 1, &layer->out.c, &layer->state));

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "common/arch/arch_names.h"
 #include "common/arch/arch_parser.h"
 #include "fed/small.h"
 
@@ -19,7 +20,7 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-static fed_status add_shaped(arch_parser *p, fed_word name, fed_word shape) {
+static fed_status add_shaped(arch_parser *p, arch_names *names, fed_word name, fed_word shape) {
     char text[FED_TENSOR_NAME];
     uint32_t dims[FED_TENSOR_RANK];
     size_t rank = arch_numbers(shape, "x", dims, FED_TENSOR_RANK);
@@ -35,14 +36,14 @@ static fed_status add_shaped(arch_parser *p, fed_word name, fed_word shape) {
     }
     memcpy(text, name.text, name.len);
     text[name.len] = '\0';
-    fed_status status = fed_layout_add(&p->arch->layout, text, (uint32_t)rank, dims);
+    fed_status status = arch_names_add(names, &p->arch->layout, text, (uint32_t)rank, dims);
     return status == FED_EINVAL ? arch_fail(p, name, "another name: two tensors have this one")
            : status == FED_OK
                ? FED_OK
                : fed_fail(p->err, status, "model: tensor %s: %s", text, fed_status_text(status));
 }
 
-static fed_status parse_tensor(arch_parser *p) {
+static fed_status parse_tensor(arch_parser *p, arch_names *names) {
     bool statistic = arch_word_skip(p, "statistics");
     fed_word name = arch_word_next(p);
     if (!is_name(name)) {
@@ -51,21 +52,36 @@ static fed_status parse_tensor(arch_parser *p) {
                          "in \"conv1.weight 20x1x5x5\"");
     }
     if (name.len >= FED_TENSOR_NAME) {
-        return arch_fail(p, name, "a name of at most 63 characters");
+        return arch_fail(p, name, "a name of at most 127 characters");
     }
     if (!statistic && p->arch->layout.statistics > 0) {
         return arch_fail(p, name, "\"statistics\": running statistics come after all parameters");
     }
-    FED_TRY(add_shaped(p, name, arch_word_next(p)));
+    if (p->arch->layout.count == FED_ARCH_TENSORS) {
+        return arch_fail(p, name, "the end: a model has at most 65,536 tensors");
+    }
+    FED_TRY(add_shaped(p, names, name, arch_word_next(p)));
     p->arch->layout.statistics += statistic;
     p->arch->trained = statistic ? p->arch->trained : p->arch->layout.size;
     return FED_OK;
 }
 
-static fed_status parse_tensors(arch_parser *p) {
+static fed_status parse_list(arch_parser *p) {
+    arch_names names;
+    /* a name and a shape are two words */
+    if (arch_names_open(&names, p->word_count / 2 + 1) != FED_OK) {
+        return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's names");
+    }
+    fed_status status = FED_OK;
     do {
-        FED_TRY(parse_tensor(p));
-    } while (arch_word_skip(p, "|"));
+        status = parse_tensor(p, &names);
+    } while (status == FED_OK && arch_word_skip(p, "|"));
+    arch_names_free(&names);
+    return status;
+}
+
+static fed_status parse_tensors(arch_parser *p) {
+    FED_TRY(parse_list(p));
     fed_word end = arch_word_peek(p);
     if (end.len > 0) {
         return arch_fail(p, end, "\"|\" and another tensor, or the end");
@@ -76,7 +92,14 @@ static fed_status parse_tensors(arch_parser *p) {
 
 static fed_status parse_vector(arch_parser *p) {
     static const char NAME[] = "values";
-    FED_TRY(add_shaped(p, (fed_word){NAME, sizeof NAME - 1}, arch_word_next(p)));
+    arch_names names;
+    if (arch_names_open(&names, 1) != FED_OK) {
+        return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's names");
+    }
+    const fed_status status =
+        add_shaped(p, &names, (fed_word){NAME, sizeof NAME - 1}, arch_word_next(p));
+    arch_names_free(&names);
+    FED_TRY(status);
     fed_word end = arch_word_peek(p);
     if (p->arch->layout.tensors[0].rank > 1 || end.len > 0) {
         return arch_fail(p, end, "one number, as in \"vector 61706\"; \"tensors\" has shapes");

@@ -122,6 +122,9 @@ static fed_status parse_words(arch_parser *p) {
     if (opaque) {
         return FED_OK;
     }
+    if (fed_word_is(arch_word_peek(p), "layout")) {
+        return arch_fail(p, arch_word_peek(p), "a model's text: this only names one, for a task");
+    }
     FED_TRY(arch_lets_parse(p));
     FED_TRY(parse_input(p));
     FED_TRY(arch_layers_walk(p, p->scope));
@@ -142,9 +145,7 @@ typedef struct parsing {
 
 static fed_status parse_text(const char *text, fed_arch *arch, fed_error *err) {
     parsing *now = calloc(1, sizeof *now);
-    arch->text = calloc(1, FED_ARCH_TEXT);
-    if (now == NULL || arch->text == NULL) {
-        free(now);
+    if (now == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a model's description");
     }
     arch_parser *p = &now->parser;
@@ -222,7 +223,7 @@ fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) {
     if (model[0] != '@') {
         return fed_arch_parse(model, arch, err);
     }
-    enum { FILE_LIMIT = 1 << 20 };
+    enum { FILE_LIMIT = 2 * FED_ARCH_LONG }; /* with comments */
     char *text;
     size_t len;
     FED_TRY(fed_file_read_text(model + 1, FILE_LIMIT, &text, &len, err));

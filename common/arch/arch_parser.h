@@ -7,6 +7,7 @@
 #include "fed/params.h"
 
 enum {
+    ARCH_NAME = 64,   /* bytes of a name in a model of layers, with its NUL */
     ARCH_BLOCKS = 32, /* limits nesting, too: a block uses only earlier blocks */
     ARCH_PARAMS = 8,
     ARCH_KINDS = FED_LAYER_CONCAT + 1,
@@ -27,7 +28,7 @@ typedef struct arch_block {
 typedef struct arch_scope {
     size_t block; /* index of the block; ARCH_BLOCKS: the whole net */
     fed_word args[ARCH_PARAMS];
-    char prefix[FED_TENSOR_NAME];              /* of the names inside, such as "layer1.0." */
+    char prefix[ARCH_NAME];                    /* of the names inside, such as "layer1.0." */
     uint32_t in;                               /* the value that "in" names */
     uint32_t counts[ARCH_KINDS + ARCH_BLOCKS]; /* layers of a kind, uses of a block so far */
 } arch_scope;
@@ -36,7 +37,7 @@ typedef struct arch_scope {
 typedef struct arch_name {
     uint64_t digest; /* digest of the name, compared first */
     uint32_t value;
-    char text[FED_TENSOR_NAME];
+    char text[ARCH_NAME];
 } arch_name;
 
 /** The position of a layer in the text, for errors, and whether a later layer reads it. */
@@ -46,17 +47,18 @@ typedef struct arch_origin {
 } arch_origin;
 
 typedef struct arch_parser {
-    const char *text; /* the text as given, with its comments */
-    fed_word *words;  /* the words of text; the last one is empty, at the text's end */
+    const char *text;  /* the text as given, with its comments */
+    fed_word *words;   /* the words of text; the last one is empty, at the text's end */
+    size_t word_count; /* without the empty one */
     size_t next;
     arch_block blocks[ARCH_BLOCKS];
     size_t block_count;
     arch_scope *scope;
     size_t steps;
 
-    uint32_t value;             /* the output of the layer before */
-    fed_word kind;              /* the word of the layer's kind, such as "conv" */
-    char name[FED_TENSOR_NAME]; /* the layer's name: "layer1.0.conv1" */
+    uint32_t value;       /* the output of the layer before */
+    fed_word kind;        /* the word of the layer's kind, such as "conv" */
+    char name[ARCH_NAME]; /* the layer's name: "layer1.0.conv1" */
 
     arch_name *names;
     size_t name_count, name_cap;

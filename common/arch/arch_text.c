@@ -40,26 +40,52 @@ static void write_word(fed_writer *text, fed_word w) {
     fed_write_printf(text, "%s%.*s", close ? "" : " ", (int)w.len, w.text);
 }
 
-fed_status arch_words_split(arch_parser *p) {
-    fed_writer text;
-    fed_writer_fixed(&text, p->arch->text, FED_ARCH_TEXT);
+static fed_status no_memory(const arch_parser *p) {
+    return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's description");
+}
+
+/* Write the text without comments into *text, and count its words. */
+static fed_status write_words(arch_parser *p, fed_writer *text) {
     const char *at = p->text;
-    size_t count = 0;
     for (fed_word w = find_word(&at); w.len > 0; w = find_word(&at)) {
         FED_TRY(check_characters(p, w));
-        write_word(&text, w);
-        if (text.status != FED_OK) {
-            return arch_fail(p, w, "the end: a model's text has at most 4,095 characters");
+        write_word(text, w);
+        if (text->status != FED_OK) {
+            return no_memory(p);
+        }
+        if (text->len >= FED_ARCH_LONG) {
+            return arch_fail(p, w, "the end: a model's text has at most 12,582,911 characters");
         }
         at += w.len;
-        count++;
+        p->word_count++;
     }
-    p->words = calloc(count + 1, sizeof *p->words);
-    if (p->words == NULL) {
-        return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's description");
+    return FED_OK;
+}
+
+static fed_status keep_text(arch_parser *p, const fed_writer *text) {
+    p->arch->text = malloc(text->len + 1);
+    p->words = calloc(p->word_count + 1, sizeof *p->words);
+    if (p->arch->text == NULL || p->words == NULL) {
+        return no_memory(p);
     }
-    at = p->text;
-    for (size_t i = 0; i <= count; i++) {
+    if (text->len > 0) {
+        memcpy(p->arch->text, text->data, text->len);
+    }
+    p->arch->text[text->len] = '\0';
+    return FED_OK;
+}
+
+fed_status arch_words_split(arch_parser *p) {
+    fed_writer text;
+    fed_writer_growing(&text);
+    fed_status status = write_words(p, &text);
+    if (status == FED_OK) {
+        status = keep_text(p, &text);
+    }
+    fed_writer_free(&text);
+    FED_TRY(status);
+    const char *at = p->text;
+    for (size_t i = 0; i <= p->word_count; i++) {
         p->words[i] = find_word(&at);
         at += p->words[i].len;
     }
@@ -118,7 +144,7 @@ static void describe_place(const char *text, const char *at, char *place, size_t
 
 fed_status arch_fail(const arch_parser *p, fed_word w, const char *wanted) {
     enum { SHOWN = 32 };
-    char place[64], inside[FED_TENSOR_NAME + 8] = "";
+    char place[64], inside[ARCH_NAME + 8] = "";
     describe_place(p->text, w.text, place, sizeof place);
     if (p->scope != NULL && p->scope->prefix[0] != '\0') {
         int len = (int)strlen(p->scope->prefix) - 1;

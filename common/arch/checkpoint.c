@@ -130,7 +130,7 @@ const char *fed_checkpoint_note(const fed_checkpoint *file, const char *key) {
 }
 
 const fed_tensor *fed_checkpoint_find(const fed_checkpoint *file, const char *name) {
-    return fed_layout_find(&file->header.layout, name);
+    return arch_names_find(&file->header.names, &file->header.layout, name);
 }
 
 /* Convert IEEE 754's binary16. Infinity and NaN stay infinity and NaN. */
@@ -225,13 +225,15 @@ static bool is_weight(const char *name) {
     return !counts && strncmp(name, state, sizeof state - 1) != 0;
 }
 
-static fed_names missing(const fed_layout *wanted, const fed_layout *there, bool weights_only) {
+/* there: a layout, and the table of its names. */
+static fed_names missing(const fed_layout *wanted, const fed_layout *there, const arch_names *names,
+                         bool weights_only) {
     enum { SHOWN = 3 };
     fed_names list = {.text = ""};
     size_t count = 0;
     for (size_t i = 0; i < wanted->count; i++) {
         const char *name = wanted->tensors[i].name;
-        if (fed_layout_find(there, name) != NULL || (weights_only && !is_weight(name))) {
+        if (arch_names_find(names, there, name) != NULL || (weights_only && !is_weight(name))) {
             continue;
         }
         if (count++ < SHOWN) {
@@ -247,8 +249,14 @@ static fed_names missing(const fed_layout *wanted, const fed_layout *there, bool
 
 static fed_status check_names(const fed_checkpoint *file, const fed_layout *layout,
                               fed_error *err) {
-    fed_names lacks = missing(layout, &file->header.layout, false);
-    fed_names surplus = missing(&file->header.layout, layout, true);
+    const fed_safetensors *header = &file->header;
+    arch_names names;
+    if (arch_names_of(layout, &names) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "%s: out of memory", file->name);
+    }
+    fed_names lacks = missing(layout, &header->layout, &header->names, false);
+    fed_names surplus = missing(&header->layout, layout, &names, true);
+    arch_names_free(&names);
     if (lacks.text[0] == '\0' && surplus.text[0] == '\0') {
         return FED_OK;
     }

@@ -100,8 +100,8 @@ typedef struct parser {
     const char *name;
     const uint8_t *text;
     size_t len, pos;
-    entry *entries; /* room for FED_SAFETENSORS_TENSORS */
-    size_t count;
+    entry *entries; /* [count], room for cap */
+    size_t count, cap;
     fed_writer *notes;
     fed_error *err;
 } parser;
@@ -328,6 +328,20 @@ static fed_status parse_metadata(parser *p) {
     return expect(p, '}', "expected ',' or '}'");
 }
 
+static fed_status add_entry(parser *p, const entry *e) {
+    if (p->count == p->cap) {
+        const size_t cap = p->cap > 0 ? 2 * p->cap : 64;
+        entry *entries = realloc(p->entries, cap * sizeof *entries);
+        if (entries == NULL) {
+            return fed_fail(p->err, FED_ENOMEM, "%s: out of memory", p->name);
+        }
+        p->entries = entries;
+        p->cap = cap;
+    }
+    p->entries[p->count++] = *e;
+    return FED_OK;
+}
+
 static fed_status parse_members(parser *p) {
     bool metadata_seen = false;
     do {
@@ -343,10 +357,10 @@ static fed_status parse_members(parser *p) {
             continue;
         }
         if (p->count == FED_SAFETENSORS_TENSORS) {
-            return refuse(p, "too many tensors");
+            return refuse(p, "too many tensors: 262,144 are allowed");
         }
         FED_TRY(parse_entry(p, &e));
-        p->entries[p->count++] = e;
+        FED_TRY(add_entry(p, &e));
     } while (accept(p, ','));
     return FED_OK;
 }
@@ -378,7 +392,7 @@ static int by_begin(const void *a, const void *b) {
 /* Add entry i to the layout. Its data must begin at *at, the end of the previous entry's data. */
 static fed_status lay_out_one(parser *p, size_t i, uint64_t *at, fed_safetensors *header) {
     const entry *e = &p->entries[i];
-    fed_status status = fed_layout_add(&header->layout, e->name, e->rank, e->dims);
+    fed_status status = arch_names_add(&header->names, &header->layout, e->name, e->rank, e->dims);
     if (status == FED_ENOMEM) {
         return fed_fail(p->err, status, "%s: out of memory", p->name);
     }
@@ -407,7 +421,8 @@ static fed_status lay_out_one(parser *p, size_t i, uint64_t *at, fed_safetensors
 static fed_status lay_out(parser *p, uint64_t data_bytes, fed_safetensors *header) {
     uint64_t at = 0;
     header->places = malloc((p->count + 1) * sizeof *header->places);
-    if (header->places == NULL || header->notes.status != FED_OK) {
+    const fed_status opened = arch_names_open(&header->names, p->count);
+    if (header->places == NULL || header->notes.status != FED_OK || opened != FED_OK) {
         return fed_fail(p->err, FED_ENOMEM, "%s: out of memory", p->name);
     }
     for (size_t i = 0; i < p->count; i++) {
@@ -427,13 +442,11 @@ fed_status fed_safetensors_parse(const char *name, const uint8_t *text, size_t l
     fed_layout_init(&parsed.layout);
     fed_writer_growing(&parsed.notes);
     parser p = {.name = name, .text = text, .len = len, .notes = &parsed.notes, .err = err};
-    p.entries = malloc(FED_SAFETENSORS_TENSORS * sizeof *p.entries);
-    if (p.entries == NULL) {
-        return fed_fail(err, FED_ENOMEM, "%s: out of memory", name);
-    }
     fed_status status = parse_header(&p);
     if (status == FED_OK) {
-        qsort(p.entries, p.count, sizeof *p.entries, by_begin);
+        if (p.count > 0) {
+            qsort(p.entries, p.count, sizeof *p.entries, by_begin);
+        }
         status = lay_out(&p, data_bytes, &parsed);
     }
     free(p.entries);
@@ -447,6 +460,7 @@ fed_status fed_safetensors_parse(const char *name, const uint8_t *text, size_t l
 
 void fed_safetensors_free(fed_safetensors *header) {
     fed_layout_free(&header->layout);
+    arch_names_free(&header->names);
     free(header->places);
     fed_writer_free(&header->notes);
     *header = (fed_safetensors){0};

@@ -3,12 +3,15 @@
 #ifndef FED_SAFETENSORS_H
 #define FED_SAFETENSORS_H
 
+#include "common/arch/arch_names.h"
+#include "fed/arch.h"
 #include "fed/bytes.h"
 #include "fed/error.h"
 #include "fed/model.h"
 
-/* The most tensors of a header, and its most bytes. */
-enum { FED_SAFETENSORS_TENSORS = 4096, FED_SAFETENSORS_HEADER = 1 << 22 };
+/* The most tensors of a header, and its most bytes. A checkpoint may have an optimizer's state and
+ * counters beside a model's tensors. */
+enum { FED_SAFETENSORS_TENSORS = 4 * FED_ARCH_TENSORS, FED_SAFETENSORS_HEADER = 1 << 26 };
 
 /** Append the header of a layout whose values lie end to end, padded with blanks to a multiple of 8
  * bytes. metadata: as in fed_checkpoint_save. */
@@ -31,6 +34,7 @@ typedef struct fed_safetensors_place {
 
 typedef struct fed_safetensors {
     fed_layout layout; /* names and shapes, in the order of the tensors' data */
+    arch_names names;  /* of the layout */
     fed_safetensors_place *places;
     fed_writer notes; /* metadata in printable ASCII: key, NUL, value, NUL ... */
 } fed_safetensors;

@@ -27,6 +27,31 @@ static fed_status tensor_size(uint32_t rank, const uint32_t *dims, size_t *size)
     return FED_OK;
 }
 
+/* Return for how many tensors there is memory once there are `count`: no more where they are few,
+ * above that the next power of two, so that a long layout is not copied for each tensor. */
+static size_t room_for(size_t count) {
+    enum { FEW = 64 };
+    size_t room = count;
+    if (count > FEW) {
+        room = FEW;
+        while (room < count) {
+            room *= 2;
+        }
+    }
+    return room;
+}
+
+static fed_status make_room(fed_layout *layout) {
+    const size_t room = room_for(layout->count + 1);
+    if (layout->count > 0 && room == room_for(layout->count)) {
+        return FED_OK;
+    }
+    fed_tensor *tensors = realloc(layout->tensors, room * sizeof *tensors);
+    FED_REQUIRE(tensors != NULL, FED_ENOMEM);
+    layout->tensors = tensors;
+    return FED_OK;
+}
+
 fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank,
                              const uint32_t *dims) {
     size_t name_len = strlen(name);
@@ -40,11 +65,8 @@ fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank
         tensor.dims[i] = dims[i];
     }
 
-    fed_tensor *tensors = realloc(layout->tensors, (layout->count + 1) * sizeof *tensors);
-    FED_REQUIRE(tensors != NULL, FED_ENOMEM);
-    tensors[layout->count] = tensor;
-    layout->tensors = tensors;
-    layout->count++;
+    FED_TRY(make_room(layout));
+    layout->tensors[layout->count++] = tensor;
     layout->size += tensor.size;
     return FED_OK;
 }

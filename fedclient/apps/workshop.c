@@ -177,12 +177,13 @@ static void forget_task(workshop *w) {
         .settings = w->settings, .platform = w->platform, .data = w->data, .slot = w->slot};
 }
 
-static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) {
+/** model: the text of the task's model, which the task itself may only name. */
+static fed_status begin_task(workshop *w, const fed_task *task, const char *model, fed_error *err) {
     if (w->task == task->id) {
         return FED_OK;
     }
     forget_task(w);
-    FED_TRY(fed_arch_parse(task->model, &w->arch, err));
+    FED_TRY(fed_arch_parse(model, &w->arch, err));
     FED_TRY(fedtrain_data_fits(&w->data, &w->arch, err));
     if (!w->settings->evaluate) {
         FED_TRY(take_share(w, task, err));
@@ -203,8 +204,9 @@ static fed_status decline(fed_status status, const fed_error *why, fed_error *er
                     why->text[0] != '\0' ? why->text : fed_status_text(status));
 }
 
-static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
-    FED_TRY(begin_task(w, task, err));
+static fed_status equip_from_task(workshop *w, const fed_task *task, const char *model,
+                                  fed_error *err) {
+    FED_TRY(begin_task(w, task, model, err));
     if (w->settings->group == NULL) { /* each worker of a worker group makes a net of its own */
         FED_TRY(fit_net(w, task, err));
     }
@@ -213,9 +215,10 @@ static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *
                : fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err);
 }
 
-static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
+static fed_status equip(workshop *w, const fedclient_round *round, fed_error *err) {
+    const fed_task *task = round->task;
     fed_error why = {0};
-    fed_status status = equip_from_task(w, task, &why);
+    fed_status status = equip_from_task(w, task, round->arch->text, &why);
     if (status != FED_OK) {
         return decline(status, &why, err);
     }
@@ -302,13 +305,13 @@ static fed_status evaluate(workshop *w, fedclient_round *round, fed_error *err) 
 fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) {
     workshop *w = user;
     w->slot = round->slot;
-    FED_TRY(equip(w, round->task, err));
+    FED_TRY(equip(w, round, err));
     return w->settings->evaluate ? evaluate(w, round, err) : train(w, round, err);
 }
 
 fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job,
                             const fed_arch **arch, fed_error *err) {
-    FED_TRY(equip_from_task(w, task, err));
+    FED_TRY(equip_from_task(w, task, task->model, err));
     *job =
         (fedtrain_job){.optimizer = w->optimizer, .steps = task->local_steps, .batch = task->batch};
     fedtrain_job_use(job, &w->data, &w->share);

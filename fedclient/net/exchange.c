@@ -8,16 +8,12 @@
 
 enum { MOST_S = 3600 }; /* a longer Retry-After is taken as this many seconds */
 
-static const char paths[][sizeof FED_PATH_CHECKIN] = {[FED_REQUEST_ENROL] = FED_PATH_ENROL,
-                                                      [FED_REQUEST_RENEW] = FED_PATH_RENEW,
-                                                      [FED_REQUEST_CHECKIN] = FED_PATH_CHECKIN,
-                                                      [FED_REQUEST_MODEL] = FED_PATH_MODEL,
-                                                      [FED_REQUEST_UPDATE] = FED_PATH_UPDATE,
-                                                      [FED_REQUEST_PIECE] = FED_PATH_PIECE,
-                                                      [FED_REQUEST_METRIC] = FED_PATH_METRIC,
-                                                      [FED_REQUEST_DECLINE] = FED_PATH_DECLINE,
-                                                      [FED_REQUEST_WORKER_GROUP] =
-                                                          FED_PATH_WORKER_GROUP};
+static const char paths[][sizeof FED_PATH_CHECKIN] = {
+    [FED_REQUEST_ENROL] = FED_PATH_ENROL,     [FED_REQUEST_RENEW] = FED_PATH_RENEW,
+    [FED_REQUEST_CHECKIN] = FED_PATH_CHECKIN, [FED_REQUEST_MODEL] = FED_PATH_MODEL,
+    [FED_REQUEST_UPDATE] = FED_PATH_UPDATE,   [FED_REQUEST_PIECE] = FED_PATH_PIECE,
+    [FED_REQUEST_METRIC] = FED_PATH_METRIC,   [FED_REQUEST_DECLINE] = FED_PATH_DECLINE,
+    [FED_REQUEST_LAYOUT] = FED_PATH_LAYOUT,   [FED_REQUEST_WORKER_GROUP] = FED_PATH_WORKER_GROUP};
 
 void fedclient_answer_free(fedclient_answer *answer) {
     fed_writer_free(&answer->body);
@@ -166,8 +162,9 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     /* an enrolment is no step, so its silences are not counted, and its patience could not grow */
     const uint32_t patience_ms =
         call->kind != FED_REQUEST_ENROL ? fedclient_addresses_patience(client, call->hold_ms) : 0;
+    const bool is_get = call->kind == FED_REQUEST_MODEL || call->kind == FED_REQUEST_LAYOUT;
     const fedclient_request request = {.kind = call->kind,
-                                       .method = call->kind == FED_REQUEST_MODEL ? "GET" : "POST",
+                                       .method = is_get ? "GET" : "POST",
                                        .url = url,
                                        .bearer = call->bearer,
                                        .body = call->body,

@@ -133,7 +133,7 @@ uint32_t fedpy_round_version(const fedpy_round *round) {
 
 const char *fedpy_round_text(const fedpy_round *round, const char *key) {
     const fed_task *task = round->round->task;
-    return strcmp(key, "model") == 0       ? task->model
+    return strcmp(key, "model") == 0       ? round->round->arch->text
            : strcmp(key, "optimizer") == 0 ? task->optimizer
            : strcmp(key, "app") == 0       ? task->app
                                            : NULL;

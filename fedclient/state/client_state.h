@@ -23,12 +23,13 @@ typedef struct fedclient_watch {
     fed_error over;      /* FED_OK while the result is wanted; else why it is not */
 } fedclient_watch;
 
-/** The state of one task: the heads of its three stored records. */
+/** The state of one task: the heads of its stored records. */
 typedef struct fedclient_slot {
     unsigned number;            /* from 0; all but 0 are part of the keys of the slot's records */
-    fedclient_model_head model; /* here and in the next two members: all 0 if no record is stored */
+    fedclient_model_head model; /* here and in the next three: all 0 if no record is stored */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
+    fedclient_layout_head layout;
     uint64_t faulty; /* task of the last fault that may pass; 0: none; not stored */
     unsigned faults; /* faults in a row of the task `faulty`; not stored */
 } fedclient_slot;

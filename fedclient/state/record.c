@@ -24,7 +24,8 @@ const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FE
     static const char *const words[] = {[FEDCLIENT_IDENTITY] = "identity",
                                         [FEDCLIENT_MODEL] = "model",
                                         [FEDCLIENT_RESIDUAL] = "residual",
-                                        [FEDCLIENT_PENDING] = "pending"};
+                                        [FEDCLIENT_PENDING] = "pending",
+                                        [FEDCLIENT_LAYOUT] = "layout"};
     if (slot == 0) {
         snprintf(key, FEDCLIENT_KEY, "%s", words[kind]);
     } else {
@@ -304,6 +305,31 @@ fed_status fedclient_pending_load(const fedclient_platform *platform, unsigned s
     head->first = fed_read_u64(&r);
     const bool sound = head->seq != 0 && fate <= FEDCLIENT_FATE_SETTLED;
     return load_end(sound, FEDCLIENT_PENDING, slot, record, err);
+}
+
+fed_status fedclient_layout_load(const fedclient_platform *platform, unsigned slot,
+                                 fedclient_layout_head *head, fedclient_record *record,
+                                 fed_error *err) {
+    fed_reader r;
+    size_t payload;
+    *head = (fedclient_layout_head){0};
+    FED_TRY(load_any(platform, FEDCLIENT_LAYOUT, slot, record, &r, &payload, err));
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->task = fed_read_u64(&r);
+    memcpy(head->sha256, fed_read_bytes(&r, sizeof head->sha256), sizeof head->sha256);
+    return load_end(head->task != 0, FEDCLIENT_LAYOUT, slot, record, err);
+}
+
+fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned slot,
+                                  const fedclient_layout_head *head, fedclient_record *record,
+                                  fed_error *err) {
+    assert(head->task != 0); /* C10 in docs/durability.md: the record names its task. */
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->task);
+    fed_write_bytes(&w, head->sha256, sizeof head->sha256);
+    return fedclient_record_store(platform, FEDCLIENT_LAYOUT, slot, record, err);
 }
 
 static void model_fields(const fedclient_model_head *head, fedclient_record *record) {

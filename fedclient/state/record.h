@@ -9,6 +9,7 @@
 
 #include "fed/bytes.h"
 #include "fed/error.h"
+#include "fed/hash.h"
 #include "fedclient/platform.h"
 
 /* A record is a head of 64 bytes, then a payload (layout: docs/durability.md). In memory they are
@@ -20,7 +21,8 @@ typedef enum fedclient_kind {
     FEDCLIENT_MODEL = 2,
     FEDCLIENT_RESIDUAL = 3,
     FEDCLIENT_PENDING = 4,
-    FEDCLIENT_DOWNLOAD = 5
+    FEDCLIENT_DOWNLOAD = 5,
+    FEDCLIENT_LAYOUT = 6
 } fedclient_kind;
 
 typedef struct fedclient_record {
@@ -71,6 +73,12 @@ fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_k
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
                                   unsigned slot, fedclient_record *record,
                                   fed_error *err) FED_CHECKED;
+
+/** The head of the record of a layout (fed/layout_reference.h), which is the record's payload. */
+typedef struct fedclient_layout_head {
+    uint64_t task; /* 0: no layout */
+    uint8_t sha256[FED_SHA256_SIZE];
+} fedclient_layout_head;
 
 typedef struct fedclient_model_head {
     uint64_t task; /* 0: no model */
@@ -131,6 +139,13 @@ fed_status fedclient_pending_load(const fedclient_platform *platform, unsigned s
                                   fedclient_pending_head *head, fedclient_record *record,
                                   fed_error *err) FED_CHECKED;
 
+fed_status fedclient_layout_load(const fedclient_platform *platform, unsigned slot,
+                                 fedclient_layout_head *head, fedclient_record *record,
+                                 fed_error *err) FED_CHECKED;
+
+fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned slot,
+                                  const fedclient_layout_head *head, fedclient_record *record,
+                                  fed_error *err) FED_CHECKED;
 fed_status fedclient_model_store(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;

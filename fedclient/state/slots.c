@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "fed/small.h"
 #include "fedclient/state/client_state.h"
 
 /** The slot's task; 0: the slot is free. A slot may have a residual without a model, if the model
@@ -51,6 +52,22 @@ fedclient_slot *fedclient_slots_sending(fedclient *client) {
     return sending;
 }
 
+/** Read the head of a slot's layout. A damaged layout is dropped: it can be fetched again. */
+static fed_status load_layout(const fedclient *client, fedclient_slot *slot, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    char key[FEDCLIENT_KEY];
+    fedclient_record record = {0};
+    fed_status status = fedclient_layout_load(platform, slot->number, &slot->layout, &record, err);
+    fedclient_record_free(&record);
+    if (status == FED_EFORMAT) {
+        fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be fetched again", err->text);
+        slot->layout = (fedclient_layout_head){0};
+        status = platform->drop(platform->user,
+                                fedclient_record_key(FEDCLIENT_LAYOUT, slot->number, key), err);
+    }
+    return status;
+}
+
 /** Read the heads of a slot's records. The payloads are freed, as they are large. */
 static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
@@ -71,7 +88,8 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
     FED_TRY(status);
     status = fedclient_pending_load(platform, number, &slot->pending, &record, err);
     fedclient_record_free(&record);
-    return status;
+    FED_TRY(status);
+    return FED_SMALL ? FED_OK : load_layout(client, slot, err);
 }
 
 /** The largest training number in stored slots beyond options.slots, from a time when the program

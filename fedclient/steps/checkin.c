@@ -1,8 +1,10 @@
 /* Check-in: ask the coordinator for work, and check that this client can do it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
+#include "fed/small.h"
 #include "fed/version.h"
 #include "fedclient/steps/steps.h"
 
@@ -10,7 +12,8 @@ static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | FED_CAN_LONG | FED_CAN_EDEN |
                          FED_CAN_NO_LOSS | fed_task_capabilities() |
-                         (client->lists ? FED_CAN_TASKS : 0) | (client->heard ? 0 : FED_STARTED);
+                         (FED_SMALL ? 0 : FED_CAN_LAYOUT) | (client->lists ? FED_CAN_TASKS : 0) |
+                         (client->heard ? 0 : FED_STARTED);
     return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;
 }
 
@@ -76,25 +79,25 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
-/** Does the library find room for this model? */
-static fed_status check_memory(const fedclient *client, const fed_arch *arch, fed_error *err) {
+fed_status fedclient_fits(const fedclient *client, uint64_t values, fed_error *err) {
     enum { MODELS = 3 }; /* the most at the same time (docs/client-memory.md) */
     const uint64_t most = client->options.most_memory_bytes;
-    const uint64_t needed = (uint64_t)arch->layout.size * sizeof(float) * MODELS;
+    const uint64_t needed = values * sizeof(float) * MODELS;
     return most == 0 || needed <= most
                ? FED_OK
                : fed_fail(err, FED_ERANGE,
-                          "its model of %zu values takes %.1f MB of memory, and this device gives "
-                          "a task %.1f MB",
-                          arch->layout.size, 1e-6 * (double)needed, 1e-6 * (double)most);
+                          "its model of %" PRIu64
+                          " values takes %.1f MB of memory, and this device gives a task %.1f MB",
+                          values, 1e-6 * (double)needed, 1e-6 * (double)most);
 }
 
-static fed_status fit(const fedclient *client, fedclient_job *job, fed_error *err) {
+static fed_status fit(const fedclient *client, fedclient_job *job, const fedclient_layout *layout,
+                      fed_error *err) {
     const fed_assignment *assignment = &job->assignment;
     fed_error why = {0};
-    fed_status status = fed_arch_parse(assignment->task.model, &job->arch, &why);
+    fed_status status = fedclient_layout_parse(job, layout, &job->arch, &why);
     if (status == FED_OK) {
-        status = check_memory(client, &job->arch, &why);
+        status = fedclient_fits(client, job->arch.layout.size, &why);
     }
     if (status == FED_OK) {
         status = fed_cache_url_check(assignment->task.downloads, &why);
@@ -105,6 +108,22 @@ static fed_status fit(const fedclient *client, fedclient_job *job, fed_error *er
     return status == FED_OK ? FED_OK
                             : fed_fail(err, FED_EDECLINED, "this device can't serve the task: %s",
                                        why.text[0] != '\0' ? why.text : fed_status_text(status));
+}
+
+/** Make the model of the assignment's task, and use the task's slot. */
+static fed_status take_task(fedclient *client, fedclient_job *job, fed_error *err) {
+    fedclient_layout layout;
+    fed_status status = fedclient_layout_find(client, job, &layout, err);
+    if (status == FED_OK) {
+        status = fit(client, job, &layout, err);
+    }
+    if (status == FED_OK) {
+        fedclient_slot_take(client, &job->assignment);
+        status =
+            fedclient_layout_keep(client, job, &layout, err); /* may store the record "layout" */
+    }
+    fedclient_record_free(&layout.record);
+    return status;
 }
 
 static fed_status understand(const fedclient *client, fedclient_job *job,
@@ -147,8 +166,7 @@ fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *e
     }
     job->event->task = job->assignment.task.id;
     fedclient_watch_start(client, &job->assignment);
-    FED_TRY(fit(client, job, err));
-    fedclient_slot_take(client, &job->assignment);
+    FED_TRY(take_task(client, job, err));
     return job->assignment.action == FED_ACTION_DONE ? FED_OK
                                                      : fedclient_watch_program(client, err);
 }

@@ -3,6 +3,7 @@
 #ifndef FEDCLIENT_STEPS_H
 #define FEDCLIENT_STEPS_H
 
+#include "fed/layout_reference.h"
 #include "fedclient/net/requests.h"
 
 /** Give the stored identity to the transport. FED_OK, too, if none is stored yet. */
@@ -21,6 +22,35 @@ fed_status fedclient_enrol_anew(fedclient *client, fedclient_event *event,
 /** Ask for work, and parse the assignment's model and codec. FED_EDECLINED: this client can't do
  * the task. */
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
+
+/** Has this device memory for a model of so many values? FED_ERANGE: it has not. */
+fed_status fedclient_fits(const fedclient *client, uint64_t values, fed_error *err) FED_CHECKED;
+
+/* The next functions are in layout.c. */
+
+/** The layout that a task's model names (fed/layout_reference.h). Free `record`. */
+typedef struct fedclient_layout {
+    fedclient_layout_head head;
+    fedclient_record record; /* bytes NULL: the model is in the task itself */
+    bool fetched;            /* the bytes come from the coordinator, and are in no slot */
+    unsigned slot;           /* if not fetched: the slot whose record this is */
+} fedclient_layout;
+
+/** If the assignment's task names a layout, read it from the store. If no slot has it, fetch it.
+ * Its bytes are not compared with the digest yet. FED_EDECLINED: this device can't hold such a
+ * model. */
+fed_status fedclient_layout_find(fedclient *client, const fedclient_job *job,
+                                 fedclient_layout *layout, fed_error *err) FED_CHECKED;
+
+/** Make the assignment's model of the task's text, or of the layout that it names. */
+fed_status fedclient_layout_parse(const fedclient_job *job, const fedclient_layout *layout,
+                                  fed_arch *arch, fed_error *err) FED_CHECKED;
+
+/** Store the layout in the slot in use, unless it is there or the task is over. Without a layout,
+ * remove that of the slot's earlier task. */
+fed_status fedclient_layout_keep(fedclient *client, const fedclient_job *job,
+                                 fedclient_layout *layout, fed_error *err) FED_CHECKED;
+fed_status fedclient_layout_drop(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** Ask the program whether this device may take part now. FED_EBUSY: not now; FED_ECANCELED: the
  * program wants to end. watch.over then has the reason. */

@@ -165,6 +165,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     upstream *u = user;
     const uint32_t lease_ms = fedclient_round_left_ms(round);
     fedserver_edge_offer offer = {.task = round->task,
+                                  .model = round->arch->text,
                                   .version = round->version,
                                   .values = round->values,
                                   .size = round->arch->layout.size,

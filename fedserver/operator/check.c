@@ -17,6 +17,7 @@
 #include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
+#include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/versions/old_versions.h"
 
@@ -241,7 +242,7 @@ static fed_status open_task(checking *c, fed_error *err) {
         FED_TRY(fedcodec_parse(phase.codec_up, &codec, err));
         FED_TRY(fedcodec_parse(phase.codec_down, &codec, err));
     }
-    return fed_arch_parse(c->task.wire.model, &c->arch, err);
+    return fedserver_task_model(c->server->store, c->server->db, &c->task, &c->arch, err);
 }
 
 static fed_status check_rows(checking *c, fed_error *err) {

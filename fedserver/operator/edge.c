@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/layout_reference.h"
 #include "fedserver/operator/edge_record.h"
 #include "fedserver/operator/task_add.h"
 #include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/training.h"
+#include "fedserver/stores/task_model.h"
 
 /*
  * An edge aggregator's round never commits by itself (fedserver_round_rules.upstream). The state of
@@ -153,13 +155,23 @@ static fed_status note_leftover(void *user, const fedserver_task_entry *entry, f
     return FED_OK;
 }
 
+static fed_status find_room(const fedserver_edge *edge, const fedserver_edge_offer *offer,
+                            const fedserver_task *task, fed_error *why) {
+    fed_arch arch;
+    const size_t len = offer->model != NULL ? strlen(offer->model) : 0;
+    FED_TRY(fed_layout_resolve(task->wire.model, offer->model, len, &arch, why));
+    const fed_status status = fedserver_task_fits(edge->server, task, &arch.layout, why);
+    fed_arch_free(&arch);
+    return status;
+}
+
 /* Add a task for upstream's task. After a crash before the record is written, the next call cancels
  * the task. */
 static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms, fed_error *err) {
     fedserver_task task = derive(edge, offer, now_ms);
     fed_error why = {0};
-    if (fedserver_task_fits(edge->server, &task, &why) != FED_OK) {
+    if (find_room(edge, offer, &task, &why) != FED_OK) {
         return fed_fail(err, FED_EDECLINED, "the edge aggregator has no room for the task: %s",
                         why.text);
     }
@@ -176,7 +188,12 @@ static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *o
             (unsigned long long)l.ids[k]);
         FED_TRY(fedserver_task_change(edge->server, now_ms, l.ids[k], FEDSERVER_CANCEL, err));
     }
-    FED_TRY(fedserver_task_queue(edge->server, &task, offer->values, offer->size, err));
+    const fedserver_new_task fresh = {
+        .task = &task,
+        .layout = fed_layout_is_reference(task.wire.model) ? offer->model : NULL,
+        .values = offer->values,
+        .size = offer->size};
+    FED_TRY(fedserver_task_queue(edge->server, &fresh, err));
     edge->record = (fedserver_edge_record){.upstream = offer->task->id,
                                            .task = task.wire.id,
                                            .open_round = 1,
@@ -396,9 +413,10 @@ fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer 
 
 /* Has the task's model `size` values? After a restore from a backup, upstream may give an old
  * task's number to another task. */
-static fed_status check_size(const fed_task *task, size_t size, fed_error *err) {
+static fed_status check_size(const fedserver_edge *edge, const fedserver_task *task, size_t size,
+                             fed_error *err) {
     fed_arch arch;
-    FED_TRY(fed_arch_parse(task->model, &arch, err));
+    FED_TRY(fedserver_task_model(edge->server->store, edge->server->db, task, &arch, err));
     const size_t right = arch.layout.size;
     fed_arch_free(&arch);
     return size == right
@@ -416,7 +434,7 @@ static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const fl
         *done = true;
         return FED_OK;
     }
-    FED_TRY(check_size(&task.wire, size, err));
+    FED_TRY(check_size(edge, &task, size, err));
     if (task.state == FEDSERVER_TASK_PAUSED) {
         FED_TRY(wake(edge, &task, now_ms, err));
     }

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "fed/arch.h"
 #include "fed/machine.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/memory_note.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
+#include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/versions/object_cache.h"
 
@@ -25,38 +25,34 @@ enum {
     SEALED_VECTORS = FEDSERVER_OBJECT_CACHE_SNAPSHOTS + 1
 };
 
-fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
-                                    fed_error *err) {
-    fed_arch arch;
+fed_status fedserver_needs_estimate(const fedserver_task *task, const fed_layout *layout,
+                                    fedserver_needs *needs, fed_error *err) {
     fedserver_strategy strategy;
     uint64_t memory = 0;
-    FED_TRY(fedserver_memory_of(task, &memory, err));
+    FED_TRY(fedserver_memory_of(task, layout, &memory, err));
     FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, err));
-    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
-    const uint64_t vector = arch.layout.size * sizeof(float);
+    const uint64_t vector = layout->size * sizeof(float);
     const uint64_t state =
-        fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
+        fedserver_strategy_state_size(&strategy, fedserver_trained(layout)) * sizeof(float);
     uint64_t update = 0;
     for (uint32_t k = 0; k <= task->phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(task, k);
         fedcodec codec;
         fed_error ignored = {0};
         if (fedcodec_parse(phase.codec_up, &codec, &ignored) == FED_OK) {
-            const uint64_t size =
-                fedcodec_envelope_bound(&codec, &arch.layout, task->wire.small_tensor);
+            const uint64_t size = fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
             update = size > update ? size : update;
         }
     }
     const bool all = fedserver_strategy_needs_all(&strategy);
     const uint64_t sealed = task->wire.downloads[0] != '\0' ? SEALED_VECTORS : 0;
     *needs = (fedserver_needs){
-        .values = arch.layout.size,
+        .values = layout->size,
         .row_bytes = 2 * vector + state,
         .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS + sealed) * vector + 2 * state,
         .update_bytes = (update + (all ? vector : 0)) * task->rules.goal,
         .memory_bytes = memory,
     };
-    fed_arch_free(&arch);
     return FED_OK;
 }
 
@@ -160,7 +156,11 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
                                 fed_error *err) {
     fedserver_task task;
     FED_TRY(server->store->task_find(server->db, FEDSERVER_PICK_ID, id, &task, err));
-    FED_TRY(fedserver_needs_estimate(&task, needs, err));
+    fed_arch arch;
+    FED_TRY(fedserver_task_model(server->store, server->db, &task, &arch, err));
+    const fed_status status = fedserver_needs_estimate(&task, &arch.layout, needs, err);
+    fed_arch_free(&arch);
+    FED_TRY(status);
     needs->disk_free_bytes = free_bytes(server->directory);
     needs->machine_bytes = fed_machine_bytes();
     /* with staleness one device may give several updates to a round */

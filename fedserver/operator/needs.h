@@ -7,8 +7,8 @@
 
 /** Estimate the disk and memory that a task takes while it runs. Updates count with the largest
  * size that their codec can make. */
-fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
-                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_needs_estimate(const fedserver_task *task, const fed_layout *layout,
+                                    fedserver_needs *needs, fed_error *err) FED_CHECKED;
 
 /** Memory limit of all running tasks, in bytes; 0: no limit, or no process has served yet. */
 fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes,

@@ -10,6 +10,7 @@
 #include "fed/file.h"
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/server.h"
+#include "fedserver/stores/task_model.h"
 
 static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
     const fedserver_store *store = server->store;
@@ -22,14 +23,14 @@ static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task
                : status;
 }
 
-static fed_status save_model(const fedserver_task *task, const fedserver_model_row *row,
-                             const char *path, unsigned mode, fed_error *err) {
+static fed_status save_model(const fedserver *server, const fedserver_task *task,
+                             const fedserver_model_row *row, const char *path, unsigned mode,
+                             fed_error *err) {
     fed_arch arch;
-    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
+    FED_TRY(fedserver_task_model(server->store, server->db, task, &arch, err));
     char version[16];
     snprintf(version, sizeof version, "%u", row->version);
-    const char *metadata[] = {"task",    task->name, "model", task->wire.model,
-                              "version", version,    NULL};
+    const char *metadata[] = {"task", task->name, "model", arch.text, "version", version, NULL};
     fed_status status =
         row->size == arch.layout.size
             ? fed_checkpoint_save_as(path, mode, &arch.layout, row->values, metadata, err)
@@ -57,7 +58,7 @@ fed_status fedserver_model_write(fedserver *server, uint64_t task, const char *p
                         (unsigned long long)task, found.name);
     }
     FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
-    status = save_model(&found, &row, path, mode, err);
+    status = save_model(server, &found, &row, path, mode, err);
     *written = (fedserver_written){.task = found.wire.id, .version = row.version};
     memcpy(written->name, found.name, sizeof written->name);
     free(row.values);

@@ -25,7 +25,7 @@ static fed_status add_up(void *user, const fedserver_task *task, bool *more, fed
     explaining *e = user;
     uint64_t need = 0;
     (void)more;
-    FED_TRY(fedserver_memory_of(task, &need, err));
+    FED_TRY(fedserver_memory_find(e->server->store, e->server->db, task, &need, err));
     e->used += need;
     return FED_OK;
 }
@@ -36,7 +36,7 @@ static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error 
     fedserver_task task;
     uint64_t need = 0;
     FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, entry->id, &task, err));
-    FED_TRY(fedserver_memory_of(&task, &need, err));
+    FED_TRY(fedserver_memory_find(s->store, s->db, &task, &need, err));
     if (!fedserver_memory_fits(e->limit, e->used, need)) {
         fedserver_memory_report(e->limit, e->used, need, entry->waits, sizeof entry->waits);
         e->before = e->before == 0 && need <= e->limit ? entry->id : e->before;

@@ -5,9 +5,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "fed/layout_reference.h"
 #include "fedserver/task/phases.h"
 
-typedef enum place { MODEL, OPTIMIZER, CODEC, UP } place;
+typedef enum place { MODEL, LAYOUT, OPTIMIZER, CODEC, UP } place;
 
 static const struct {
     place place;
@@ -72,6 +73,8 @@ static const char *key_of(const fedserver_task *task, uint32_t round, const fed_
     switch (newer[k].place) {
     case MODEL:
         return has(told->model, word) ? "model" : NULL;
+    case LAYOUT:
+        return fed_layout_is_reference(told->model) ? "model" : NULL;
     case OPTIMIZER:
         return has(told->optimizer, word) ? "optimizer" : NULL;
     case CODEC:

@@ -163,7 +163,7 @@ static fed_status start_if_it_fits(void *user, const fedserver_task *task, bool 
     fedserver_rounds *rounds = s->rounds;
     const uint64_t limit = rounds->memory_limit;
     uint64_t need = 0;
-    FED_TRY(fedserver_memory_of(task, &need, err));
+    FED_TRY(fedserver_memory_find(rounds->store, rounds->db, task, &need, err));
     const uint64_t used = memory_of_running(rounds);
     if (!fedserver_memory_fits(limit, used, need)) {
         say_that_it_waits(rounds, task, used, need);

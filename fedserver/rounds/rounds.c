@@ -15,6 +15,7 @@ static void training_free(fedserver_training *training) {
     fedserver_marks_free(&training->unfit);
     fedserver_marks_free(&training->measured);
     fedserver_downloads_free(&training->downloads);
+    fedserver_blob_free(training->layout_blob);
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);
     free(training->state);

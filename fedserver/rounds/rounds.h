@@ -78,6 +78,7 @@ typedef struct fedserver_training {
     uint64_t memory_bytes;
     fedserver_versions versions;
     fedserver_downloads downloads;
+    fedserver_blob *layout_blob; /* the bytes of GET /v1/layout; NULL: nobody has asked yet */
     /* [arch.layout.size]: the next version's values while fedserver_training_take runs, else
      * NULL */
     const float *given;

@@ -106,7 +106,7 @@ static fed_status load_finished(void *user, const fedserver_task *task, bool *mo
     for (size_t k = 0; k < rounds->task_count; k++) {
         finished += !fedserver_training_runs(rounds->tasks[k]);
     }
-    FED_TRY(fedserver_memory_of(task, &need, err));
+    FED_TRY(fedserver_memory_find(rounds->store, rounds->db, task, &need, err));
     *more = finished < FEDSERVER_FINISHED_KEPT &&
             fedserver_memory_fits(rounds->memory_limit, fedserver_rounds_memory(rounds), need);
     return *more ? open_task(l, task, &t, err) : FED_OK;

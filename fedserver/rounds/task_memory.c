@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "fed/arch.h"
 #include "fedserver/rounds/intake.h"
+#include "fedserver/stores/task_model.h"
 
 enum {
     /* Model and residual (2), the chain of deltas (1), downloads (2), a round's sum of 8 bytes a
@@ -16,22 +16,36 @@ enum {
     SECOND_SUM_VECTORS = 2
 };
 
-fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes, fed_error *err) {
-    fed_arch arch;
+fed_status fedserver_memory_of(const fedserver_task *task, const fed_layout *layout,
+                               uint64_t *bytes, fed_error *err) {
     fedserver_strategy strategy;
     uint64_t update = 0;
     FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, err));
-    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
-    const fed_status status = fedserver_intake_most_bytes(task, &arch.layout, &update, err);
-    const uint64_t vector = arch.layout.size * sizeof(float);
+    FED_TRY(fedserver_intake_most_bytes(task, layout, &update, err));
+    const uint64_t vector = layout->size * sizeof(float);
     const uint64_t state =
-        fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
-    fed_arch_free(&arch);
-    FED_TRY(status);
+        fedserver_strategy_state_size(&strategy, fedserver_trained(layout)) * sizeof(float);
     const uint64_t vectors =
         task->rules.staleness > 0 ? MEMORY_VECTORS + SECOND_SUM_VECTORS : (uint64_t)MEMORY_VECTORS;
     *bytes = vectors * vector + 2 * state + update;
     return FED_OK;
+}
+
+fed_status fedserver_memory_find(const fedserver_store *store, void *db, const fedserver_task *task,
+                                 uint64_t *bytes, fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    fed_status status = fedserver_task_model(store, db, task, &arch, &why);
+    if (status == FED_EFORMAT) {
+        *bytes = 0;
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", why.text);
+    }
+    status = fedserver_memory_of(task, &arch.layout, bytes, err);
+    fed_arch_free(&arch);
+    return status;
 }
 
 bool fedserver_memory_fits(uint64_t limit, uint64_t used, uint64_t need) {

@@ -8,12 +8,17 @@
 #include <stdint.h>
 
 #include "fed/error.h"
-#include "fedserver/task/task.h"
+#include "fedserver/stores/store.h"
 
 /** The memory that a task takes while it runs, in bytes: its arrays of the model's size, and the
- * largest update. Devices' rows and connections are not counted. */
-fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes,
-                               fed_error *err) FED_CHECKED;
+ * largest update. Devices' rows and connections are not counted. layout: the task's model. */
+fed_status fedserver_memory_of(const fedserver_task *task, const fed_layout *layout,
+                               uint64_t *bytes, fed_error *err) FED_CHECKED;
+
+/** fedserver_memory_of for a stored task. A task whose model can't be read takes nothing, since its
+ * start says why. */
+fed_status fedserver_memory_find(const fedserver_store *store, void *db, const fedserver_task *task,
+                                 uint64_t *bytes, fed_error *err) FED_CHECKED;
 
 /** Does a task of `need` bytes fit beside tasks that take `used` bytes? All tasks together may take
  * `limit` bytes; 0: there is no limit. */

@@ -19,6 +19,7 @@
 #include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
+#include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
 
 static fed_status append_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
@@ -144,9 +145,9 @@ static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fe
 }
 
 static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
-    FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
+    FED_TRY(fedserver_task_model(rounds->store, rounds->db, &t->task, &t->arch, err));
     t->intake = fedserver_intake_of(&t->task);
-    FED_TRY(fedserver_memory_of(&t->task, &t->memory_bytes, err));
+    FED_TRY(fedserver_memory_of(&t->task, &t->arch.layout, &t->memory_bytes, err));
     FED_TRY(fedserver_intake_most_bytes(&t->task, &t->arch.layout, &t->update_limit, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(rounds, t, err));

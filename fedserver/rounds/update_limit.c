@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fedserver/rounds/intake.h"
+#include "fedserver/stores/task_model.h"
 
 typedef struct started {
     uint64_t *ids;
@@ -36,7 +37,11 @@ static fed_status widen(fedserver_rounds *rounds, uint64_t id, fed_error *err) {
         return FED_OK;
     }
     FED_TRY(found);
-    FED_TRY(fed_arch_parse(task.wire.model, &arch, err));
+    fed_error why = {0};
+    const fed_status read = fedserver_task_model(rounds->store, rounds->db, &task, &arch, &why);
+    if (read != FED_OK) {
+        return read == FED_EFORMAT ? FED_OK : fed_fail(err, read, "%s", why.text);
+    }
     fed_status status = fedserver_intake_most_bytes(&task, &arch.layout, &most, err);
     fed_arch_free(&arch);
     rounds->update_limit = most > rounds->update_limit ? most : rounds->update_limit;

@@ -371,6 +371,14 @@ typedef struct fedserver_store {
 
     /** Sets task->wire.id. The new task is the last of the queue. */
     fed_status (*task_add)(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
+    /** Store the layout of a task whose model names one (fed/layout_reference.h), in the
+     * transaction that adds the task. It stays as long as the task's row does. */
+    fed_status (*layout_put)(void *db, uint64_t task, const void *layout, size_t len,
+                             fed_error *err) FED_CHECKED;
+    /** Read a task's layout. The caller frees *layout with free(), and compares its digest.
+     * FED_ENOTFOUND: the task has none. */
+    fed_status (*layout_find)(void *db, uint64_t task, void **layout, size_t *len,
+                              fed_error *err) FED_CHECKED;
     fed_status (*task_find)(void *db, fedserver_task_pick pick, uint64_t id, fedserver_task *task,
                             fed_error *err) FED_CHECKED;
     /** Write the task's state and times, if the stored state is in the bit set `from`, which has

@@ -10,6 +10,7 @@
 #include "fed/arch.h"
 #include "fed/checkpoint.h"
 #include "fed/file.h"
+#include "fed/layout_reference.h"
 #include "fed/optimizer_spec.h"
 #include "fed/utf8.h"
 #include "fedcodec/codec.h"
@@ -36,9 +37,19 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
+fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
+    const char *text = config->layout != NULL ? config->layout : config->task.wire.model;
+    return fed_arch_parse(text, arch, err);
+}
+
+void fedserver_config_free(fedserver_config *config) {
+    free(config->layout);
+    config->layout = NULL;
+}
+
 /* As take_codec for codec_up, which may leave the choice to the coordinator. */
-static fed_status take_codec_up(const source *s, const fed_task *task, fedserver_phase *phase,
-                                fed_error *err) {
+static fed_status take_codec_up(const source *s, const fedserver_config *config,
+                                fedserver_phase *phase, fed_error *err) {
     fed_error why = {0};
     if (!fedserver_codec_is_auto(phase->codec_up)) {
         phase->codec_up_asked[0] = '\0';
@@ -46,9 +57,9 @@ static fed_status take_codec_up(const source *s, const fed_task *task, fedserver
     }
     fed_arch arch;
     memcpy(phase->codec_up_asked, phase->codec_up, sizeof phase->codec_up_asked);
-    FED_TRY(fed_arch_parse(task->model, &arch, err));
+    FED_TRY(fedserver_config_model(config, &arch, err));
     const fed_status status =
-        fedserver_codec_choose(&arch.layout, task->small_tensor, phase->codec_up, &why);
+        fedserver_codec_choose(&arch.layout, config->task.wire.small_tensor, phase->codec_up, &why);
     fed_arch_free(&arch);
     return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }
@@ -65,25 +76,50 @@ static void path_beside(const source *s, const char *file, char *dst, size_t cap
     }
 }
 
-static fed_status take_model(const source *s, char *model, size_t cap, fed_error *err) {
+/* A text that is too long for the task becomes the config's layout, and the task names it. */
+static fed_status take_model(const source *s, fedserver_config *config, fed_error *err) {
+    char *model = config->task.wire.model;
     char file[FED_ARCH_TEXT] = "@";
     if (model[0] == '@') {
         path_beside(s, model + 1, file + 1, sizeof file - 1);
     }
     fed_arch arch;
     fed_error why = {0};
-    if (fed_arch_load(model[0] == '@' ? file : model, &arch, &why) != FED_OK) {
+    const char *text = config->layout != NULL ? config->layout : model;
+    if (fed_arch_load(model[0] == '@' ? file : text, &arch, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_MODEL, &why, err);
     }
-    snprintf(model, cap, "%s", arch.text);
+    fedserver_config_free(config);
+    fed_layout_name(&arch, model);
+    if (fed_layout_is_reference(model)) {
+        config->layout = arch.text;
+        arch.text = NULL;
+    }
     fed_arch_free(&arch);
     return FED_OK;
 }
 
+/* A text of a task file's model may be longer than the member of fed_task: move it to
+ * config->layout, and leave a short one in its place. */
+static fed_status move_long_model(const source *s, fedserver_config *config, fed_error *err) {
+    const char *name = fedserver_fields[FEDSERVER_FIELD_MODEL].name;
+    const char *text = json_string_value(json_object_get(s->root, name));
+    if (text == NULL || text[0] == '@' || strlen(text) < sizeof config->task.wire.model) {
+        return FED_OK;
+    }
+    config->layout = strdup(text);
+    if (config->layout == NULL ||
+        json_object_set_new(s->root, name, json_string("vector 1")) != 0) {
+        fedserver_config_free(config);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a model's text");
+    }
+    return FED_OK;
+}
+
 /* SCAFFOLD's control variate is sent as a part of the model, which must have room for it. */
-static fed_status check_scaffold(const source *s, const char *model, fed_error *err) {
+static fed_status check_scaffold(const source *s, const fedserver_config *config, fed_error *err) {
     fed_arch arch;
-    FED_TRY(fed_arch_parse(model, &arch, err));
+    FED_TRY(fedserver_config_model(config, &arch, err));
     bool scaffold = arch.scaffold;
     fed_arch_free(&arch);
     const fed_error why = {.text = "+scaffold needs a model that ends with \"| scaffold\""};
@@ -106,16 +142,16 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
 
 /* Check a phase's codecs and optimizer. The optimizer's text stays as it is in the file, and the
  * learning rate becomes the one that the optimizer uses. */
-static fed_status take_phase(const source *s, const fed_task *task, fedserver_phase *phase,
-                             fed_optimizer *optimizer, fed_error *err) {
+static fed_status take_phase(const source *s, const fedserver_config *config,
+                             fedserver_phase *phase, fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(take_codec_up(s, task, phase, err));
+    FED_TRY(take_codec_up(s, config, phase, err));
     FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, phase->codec_down, err));
     if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
     }
     if (optimizer->scaffold_share > 0) {
-        FED_TRY(check_scaffold(s, task->model, err));
+        FED_TRY(check_scaffold(s, config, err));
     }
     if (optimizer->mask) {
         FED_TRY(check_mask(s, phase->codec_up, err));
@@ -189,7 +225,9 @@ static fed_status check_optimizer(const source *s, const fedserver_task *task, u
     return FED_OK;
 }
 
-static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, fed_error *err) {
+static fed_status take_later(const source *s, fedserver_config *config, uint32_t k,
+                             fed_error *err) {
+    fedserver_task *task = &config->task;
     fedserver_phase *phase = &task->phases[k];
     const float written = phase->learning_rate;
     fed_optimizer optimizer;
@@ -199,7 +237,7 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
         snprintf(found, sizeof found, "%u", phase->round);
         return fedserver_source_refuse(s, FEDSERVER_FIELD_ROUND, found, err);
     }
-    FED_TRY(take_phase(s, &task->wire, phase, &optimizer, err));
+    FED_TRY(take_phase(s, config, phase, &optimizer, err));
     FED_TRY(check_optimizer(s, task, k, written, &optimizer, err));
     return fit_strategy(task, phase->codec_up, &why) == FED_OK
                ? FED_OK
@@ -236,10 +274,9 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     note(&f, FEDSERVER_FIELD_NAME, check_shown(s, FEDSERVER_FIELD_NAME, task->name, &fault),
          &fault);
     note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
-    note(&f, FEDSERVER_FIELD_MODEL,
-         take_model(s, task->wire.model, sizeof task->wire.model, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_MODEL, take_model(s, config, &fault), &fault);
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
-        note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, &task->wire, &first, &fault), &fault);
+        note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, config, &first, &fault), &fault);
     }
     note(&f, FEDSERVER_FIELD_CODEC_DOWN,
          take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, first.codec_down, &fault), &fault);
@@ -266,7 +303,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     memcpy(config->initial, initial, sizeof initial);
     FED_TRY(check_each(s, config, err));
     fedserver_phase first = fedserver_phase_at(task, 0);
-    FED_TRY(take_phase(s, &task->wire, &first, &optimizer, err));
+    FED_TRY(take_phase(s, config, &first, &optimizer, err));
     fedserver_phase_begin(&first, task);
     if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
@@ -275,7 +312,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     for (uint32_t k = 0; k < task->phase_count; k++) {
         source later = *s;
         fedserver_source_enter(&later, k);
-        FED_TRY(take_later(&later, task, k, err));
+        FED_TRY(take_later(&later, config, k, err));
     }
     return FED_OK;
 }
@@ -285,15 +322,20 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
     source s;
     fedserver_config read = {0};
     FED_TRY(fedserver_source_open(&s, path, text, len, false, err));
-    fed_status status = fedserver_source_read(&s, &read, err);
+    fed_status status = move_long_model(&s, &read, err);
+    if (status == FED_OK) {
+        status = fedserver_source_read(&s, &read, err);
+    }
     if (status == FED_OK) {
         status = understand(&s, &read, err);
     }
     fedserver_source_close(&s);
-    if (status == FED_OK) {
-        *config = read;
+    if (status != FED_OK) {
+        fedserver_config_free(&read);
+        return status;
     }
-    return status;
+    *config = read;
+    return FED_OK;
 }
 
 static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float *values,
@@ -317,7 +359,7 @@ static fed_status load_initial(const fedserver_config *config, const fed_arch *a
 fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
                                    fed_error *err) {
     fed_arch arch;
-    FED_TRY(fed_arch_parse(config->task.wire.model, &arch, err));
+    FED_TRY(fedserver_config_model(config, &arch, err));
     size_t n = arch.layout.size;
     float *made = malloc(n * sizeof *made);
     fed_status status = FED_OK;
@@ -341,7 +383,8 @@ fed_status fedserver_config_values(const fedserver_config *config, float **value
 fed_status fedserver_config_read(const char *path, fedserver_config *config, fed_error *err) {
     char *text;
     size_t len;
-    FED_TRY(fed_file_read_text(path, 1 << 20, &text, &len, err));
+    enum { FILE_LIMIT = 2 * FED_ARCH_LONG };
+    FED_TRY(fed_file_read_text(path, FILE_LIMIT, &text, &len, err));
     fed_status status = fedserver_config_parse(path, text, len, config, err);
     free(text);
     return status;

@@ -5,14 +5,23 @@
 
 #include <stddef.h>
 
+#include "fed/arch.h"
 #include "fed/error.h"
 #include "fedserver/task/task.h"
 
 /** Parse text[len] and check it. `path` names the file in messages. A relative path in the text is
  * relative to the folder of `path`. FED_EFORMAT: the text is no JSON object. FED_EINVAL: a key or a
- * value is wrong or missing; the message names the key. On failure *config is unchanged. */
+ * value is wrong or missing; the message names the key. On failure *config is unchanged. End with
+ * fedserver_config_free. */
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
                                   fedserver_config *config, fed_error *err) FED_CHECKED;
+
+/** Free what a config owns. A config whose model fits into the task owns nothing. */
+void fedserver_config_free(fedserver_config *config);
+
+/** Parse the config's model. The caller frees *arch with fed_arch_free. */
+fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch,
+                                  fed_error *err) FED_CHECKED;
 
 /** Read a task file, and check it as fedserver_config_parse does. */
 fed_status fedserver_config_read(const char *path, fedserver_config *config,

@@ -85,6 +85,9 @@ static inline fed_log_about fedserver_task_about(const fedserver_task *task, uin
 typedef struct fedserver_config {
     fedserver_task task; /* without id, state and times; model and codecs are canonical text */
     char initial[1024];  /* path of a safetensors file to start from; "": random weights */
+    /* the text that task.wire.model names, where that is a reference (fed/layout_reference.h); else
+     * NULL. fedserver_config_free frees it */
+    char *layout;
 } fedserver_config;
 
 #endif

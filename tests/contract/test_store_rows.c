@@ -540,6 +540,45 @@ static void lines_about_tasks_are_read_once(void **state) {
     assert_int_equal(lines.lines, 4);
 }
 
+/* Store a layout of `len` bytes that are not all text, and find it again. */
+static void keep_layout(fixture *f, size_t len) {
+    size_t found_len = 0;
+    void *found = NULL;
+    const uint64_t id = add_task(f, "n");
+    uint8_t *bytes = malloc(len + 1);
+    assert_non_null(bytes);
+    for (size_t k = 0; k < len; k++) {
+        bytes[k] = (uint8_t)(k * 7 + k / 256);
+    }
+    must(f->store->layout_put(f->db, id, bytes, len, &f->err));
+    keep(f);
+    must(f->store->layout_find(f->db, id, &found, &found_len, &f->err));
+    assert_int_equal(found_len, len);
+    assert_memory_equal(found, bytes, len);
+    free(found);
+    free(bytes);
+}
+
+static void a_layout_is_kept_with_its_task(void **state) {
+    fixture *f = *state;
+    void *found = NULL;
+    size_t len = 0;
+    uint64_t cleared = 0;
+    const uint64_t without = add_task(f, "n");
+    keep_layout(f, 1);
+    keep_layout(f, 100000);
+    keep_layout(f, 11 << 20);
+    assert_fed_status(f->store->layout_find(f->db, without, &found, &len, &f->err), FED_ENOTFOUND);
+    const fedserver_model_row row = {.values = (float[]){1}, .size = 1};
+    must(f->store->model_put(f->db, without + 1, &row, &f->err));
+    put_state(f, without + 1, FEDSERVER_TASK_CANCELLED, 5);
+    must(f->store->task_clear(f->db, &cleared, &f->err));
+    assert_int_equal(cleared, without + 1);
+    must(f->store->layout_find(f->db, without + 1, &found, &len, &f->err));
+    assert_int_equal(len, 1);
+    free(found);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_token_is_used_once),
@@ -557,6 +596,7 @@ int main(void) {
         WITH(a_task_keeps_its_phases),
         WITH(a_task_keeps_every_field_and_is_found_by_state),
         WITH(tasks_numbers_have_no_gap),
+        WITH(a_layout_is_kept_with_its_task),
         WITH(tasks_are_listed_as_they_run_wait_and_ended),
         WITH(a_task_changes_only_from_a_state_that_was_expected),
         WITH(declines_are_counted_by_their_reasons),

@@ -62,7 +62,7 @@ static void check_tensors(const fed_arch *arch) {
 static void check_text(const fed_arch *arch) {
     fed_arch again;
     fed_error err = {FED_OK, ""};
-    require(strlen(arch->text) < FED_ARCH_TEXT);
+    require(strlen(arch->text) < FED_ARCH_LONG);
     require(fed_arch_parse(arch->text, &again, &err) == FED_OK);
     require(strcmp(arch->text, again.text) == 0);
     require(fed_layout_match(&arch->layout, &again.layout, &err) == FED_OK);

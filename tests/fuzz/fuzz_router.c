@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "fed/file.h"
@@ -51,6 +52,13 @@ static void start(void) {
     require(fedserver_open(directory, NULL, &server, &err) == FED_OK);
     fedserver_path(directory, "task.json", path, sizeof path);
     require(fed_file_replace(path, task, sizeof task - 1, 0600, &err) == FED_OK);
+    require(fedserver_task_add(server, now_ms, path, &id, &err) == FED_OK);
+    char layout[400];
+    snprintf(layout, sizeof layout,
+             "{\"model\": \"tensors %064d 3\", \"codec_up\": \"float32\","
+             " \"rounds\": 1000000, \"cohort\": 1, \"deadline_s\": 1}",
+             0);
+    require(fed_file_replace(path, layout, strlen(layout), 0600, &err) == FED_OK);
     require(fedserver_task_add(server, now_ms, path, &id, &err) == FED_OK);
     require(fedserver_begin(server, &err) == FED_OK); /* never committed, to save time */
     for (int role = 0; role < ROLES; role++) {

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
+#include "fed/layout_reference.h"
 #include "fedserver/task/config.h"
 #include "fedserver/task/task_text.h"
 
@@ -44,5 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     require(fed_task_read(&r, &got) == FED_OK && fed_reader_end(&r) == FED_OK);
     fed_writer_free(&w);
     check_text(&config.task);
+    fed_arch arch;
+    require(fedserver_config_model(&config, &arch, &err) == FED_OK);
+    require((config.layout != NULL) == fed_layout_is_reference(wire->model));
+    fed_arch_free(&arch);
+    fedserver_config_free(&config);
     return 0;
 }

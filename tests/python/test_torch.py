@@ -32,8 +32,7 @@ class Torch(CoordinatorTest):
         self.assertEqual(fed.torch.layout(small_net()),
                          "tensors 0.weight 4x1x3x3 | 0.bias 4 | 1.weight 4 | 1.bias 4 | 4.weight 3x144 | 4.bias 3 | "
                          "statistics 1.running_mean 4 | statistics 1.running_var 4")
-        with self.assertRaisesRegex(ValueError, "4,095"):
-            fed.torch.layout(torch.nn.Sequential(*(torch.nn.Linear(1, 1) for _ in range(200))))
+        self.assertEqual(fed.torch.layout(torch.nn.Sequential(*(torch.nn.Linear(1, 1) for _ in range(200)))).count("|"), 399)
 
     def test_what_requires_a_gradient_travels(self):
         module = small_net()

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "fed/layout_reference.h"
 #include "fed/version.h"
 #include "fed_test.h"
 #include "fedcodec/envelope.h"
@@ -176,6 +177,18 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
     }
 }
 
+static void layout(fed_fake *fake, const char *url, int *status, fed_writer *answer) {
+    uint64_t task = 0;
+    assert_int_equal(sscanf(strchr(url, '?'), "?task=%" SCNu64, &task), 1);
+    if (task != fake->task.id || !fed_layout_is_reference(fake->task.model)) {
+        answer_error(404, "layout_gone", status, answer);
+        return;
+    }
+    const char *text = fake->misled != NULL ? fake->misled : fake->arch.text;
+    fed_write_bytes(answer, text, strlen(text));
+    fake->layouts++;
+}
+
 static void own(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_own_metrics_read(body, &fake->own));
     assert_true(!fake->no_own || fake->own.count == 0);
@@ -345,6 +358,9 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
         update(fake, body, len, status, answer);
     } else if (strstr(request->url, "/v1/decline") != NULL) {
         decline(fake, &r);
+    } else if (strstr(request->url, "/v1/layout?") != NULL) {
+        layout(fake, request->url, status, answer);
+        answer->len = midway ? answer->len / 2 : answer->len;
     } else if (strstr(request->url, "/v1/gang") != NULL) {
         group(fake, &r);
     } else {
@@ -460,9 +476,14 @@ static void fake_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){.requests = fake->requests};
 }
 
-static void model_init(fed_fake *fake) {
+static void model_init(fed_fake *fake, const char *name) {
     fed_error err = {0};
-    assert_fed_ok_err(fed_arch_parse(fake->task.model, &fake->arch, &err));
+    assert_fed_ok_err(fed_arch_parse(name, &fake->arch, &err));
+    if (strstr(name, "tensors ") == name) {
+        fed_layout_name(&fake->arch, fake->task.model);
+    } else {
+        snprintf(fake->task.model, sizeof fake->task.model, "%s", name);
+    }
     size_t n = fake->arch.layout.size;
     fake->model = calloc(n, sizeof *fake->model);
     fake->counted = calloc(n, sizeof *fake->counted);
@@ -493,14 +514,13 @@ void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t
                                             .identify = fake_identify,
                                             .disconnect = fake_disconnect,
                                             .traffic = fake_traffic};
-    snprintf(fake->task.model, sizeof fake->task.model, "%s", name);
     snprintf(fake->task.codec_up, sizeof fake->task.codec_up, "%s", codec);
     fed_writer_growing(&fake->last_update);
     fed_writer_growing(&fake->message);
     for (size_t k = 0; k < FED_FAKE_VERSIONS; k++) {
         fed_writer_growing(&fake->delta[k]);
     }
-    model_init(fake);
+    model_init(fake, name);
     if (ca_key.text[0] == '\0') { /* the key is made once per program, because that is slow */
         assert_fed_ok_err(fed_key_new(&ca_key, &err));
         assert_fed_ok_err(fed_ca_new(&ca_key, "fake", 1577836800, 4102444800, &ca_cert, &err));
@@ -544,8 +564,7 @@ void fed_fake_new_task(fed_fake *fake, const char *name) {
     fake->task.id++;
     fake->version = 0;
     fake->lease++;
-    snprintf(fake->task.model, sizeof fake->task.model, "%s", name);
-    model_init(fake);
+    model_init(fake, name);
 }
 
 static fed_status flash_put(void *user, const char *key, const void *data, size_t len,

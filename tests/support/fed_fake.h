@@ -76,6 +76,8 @@ typedef struct fed_fake {
     bool no_starts;        /* the fake does not know FED_STARTED */
     uint32_t capabilities; /* of the last check-in */
     uint64_t declines;
+    uint64_t layouts;      /* answers with a layout */
+    const char *misled;    /* sent in place of the layout; NULL: the layout itself */
     uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
     fed_decline declined;  /* the last decline; if it has a reason, check-ins are answered WAIT */
     bool no_worker_groups; /* the fake does not offer worker groups */
@@ -93,7 +95,8 @@ typedef struct fed_fake {
     fed_pem ca_key, ca_cert;
 } fed_fake;
 
-/** Open a fake with a task of `rounds` rounds. name: the model's name, or its text. */
+/** Open a fake with a task of `rounds` rounds. name: the model's name, or its text, which may be
+ * too long for a task. */
 void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t rounds);
 void fed_fake_close(fed_fake *fake);
 

@@ -5,7 +5,10 @@
 
 /* SQLite. From today's layout, run FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE in this order. */
 
-/** From today's layout back to 14. */
+/** From today's layout back to 15. No task may have a layout. */
+#define FED_LAYOUT_15 "BEGIN; DROP TABLE model_layouts; PRAGMA user_version = 15; COMMIT;"
+
+/** From layout 15 back to 14. */
 #define FED_LAYOUT_14                                                                              \
     "BEGIN; ALTER TABLE rounds RENAME TO r; ALTER TABLE metrics RENAME TO m;"                      \
     "CREATE TABLE rounds (task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT NULL,"        \
@@ -29,7 +32,7 @@
 /** From today's layout back to 8. No model may lie in files of its own, and no round may be
  * closing. */
 #define FED_LAYOUT_8                                                                               \
-    "BEGIN;"                                                                                       \
+    "BEGIN; DROP TABLE model_layouts;"                                                             \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
     "ALTER TABLE tasks ADD COLUMN model TEXT NOT NULL DEFAULT '';"                                 \
     "ALTER TABLE tasks ADD COLUMN codec_up TEXT NOT NULL DEFAULT '';"                              \
@@ -138,6 +141,9 @@
     "PRAGMA user_version = 1; COMMIT;"
 
 /* PostgreSQL. Run these in this order, from today's layout on. */
+
+#define FED_PG_LAYOUT_4                                                                            \
+    "DROP TABLE fedserver.model_layouts; UPDATE fedserver.layout SET version = 4;"
 
 #define FED_PG_LAYOUT_3                                                                            \
     "ALTER TABLE fedserver.rounds ALTER loss SET NOT NULL;"                                        \

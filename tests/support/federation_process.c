@@ -136,7 +136,7 @@ static uint64_t memory_for_one(fedserver *server) {
     fedserver_task task;
     uint64_t need = 0;
     must(server->store->task_find(server->db, FEDSERVER_PICK_ID, 1, &task, &err), &err);
-    must(fedserver_memory_of(&task, &need, &err), &err);
+    must(fedserver_memory_find(server->store, server->db, &task, &need, &err), &err);
     return need + need / 2;
 }
 

@@ -74,13 +74,14 @@ FED_API_BEGIN
  *
  * A model without layers ("opaque") is for a device with a trainer of its own. Its text has the
  * tensors alone, in their order, each a name and a shape of up to 8 dimensions. A name is letters,
- * digits, '_', '-' and '.'. Running statistics come last:
+ * digits, '_', '-' and '.', at most 127. Running statistics come last:
  *
  *     tensors conv1.weight 20x1x5x5 | conv1.bias 20 | statistics bn1.running_mean 20
  *     vector 61706           one tensor, "values", of shape 61706
  *
- * Limits: 1,024 layers, 32 blocks, 4,095 characters, 2^28 values a sample in each layer, 2^31
- * parameters.
+ * Limits: 1,024 layers, 32 blocks, 65,536 tensors, 12,582,911 characters without comments, 2^28
+ * values a sample in each layer, 2^31 parameters. A task holds a text of up to 4,095 characters
+ * itself. A longer one is an object of its own, which the task names (fed/layout_reference.h).
  *
  * Tensors are named and laid out as in PyTorch:
  *
@@ -119,7 +120,11 @@ typedef struct fed_shape {
 
 enum {
     FED_ARCH_LAYERS = 1024,
-    FED_ARCH_TEXT = 4096, /* bytes of a description, with its NUL */
+    FED_ARCH_TENSORS = 65536,
+    FED_ARCH_TEXT = 4096, /* bytes of a description that a task holds itself, with its NUL */
+    /* bytes of any description without comments, with its NUL: enough for FED_ARCH_TENSORS
+     * (fed/layout_reference.h) */
+    FED_ARCH_LONG = 12 << 20,
     FED_LAYER_INPUTS = 4
 };
 

@@ -12,7 +12,7 @@
 
 FED_API_BEGIN
 
-enum { FED_TENSOR_NAME = 64, FED_TENSOR_RANK = 8 };
+enum { FED_TENSOR_NAME = 128, FED_TENSOR_RANK = 8 };
 
 /** One named tensor of a layout, row-major: the last dimension varies fastest. */
 typedef struct fed_tensor {
@@ -44,7 +44,8 @@ fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
                           const uint32_t *dims) FED_CHECKED;
 
 /** Append a tensor as fed_layout_add does, with a name that the caller knows to be new. The call
- * does not search the layout for the name. */
+ * does not search the layout for the name, so a layout of any length takes the same time a
+ * tensor. */
 fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank,
                              const uint32_t *dims) FED_CHECKED;
 

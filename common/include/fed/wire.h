@@ -36,7 +36,8 @@ enum { FED_DOWNLOADS_URL = 256 };
  * not send that capability. */
 typedef struct fed_task {
     uint64_t id;           /* never 0 */
-    char model[4096];      /* fed/arch.h's canonical text */
+    char model[4096];      /* fed/arch.h's canonical text, or a reference to it
+                            * (fed/layout_reference.h) */
     char codec_up[64];     /* spec of the updates: "sbc:p=0.01" */
     uint32_t small_tensor; /* tensors with fewer values travel as one group */
     uint32_t local_steps;  /* optimizer steps a round; at least 1 */
@@ -255,12 +256,13 @@ typedef enum fed_request {
     FED_REQUEST_ENROL,
     FED_REQUEST_RENEW,
     FED_REQUEST_CHECKIN,
-    FED_REQUEST_MODEL, /* sent as GET, with a query; all others are POST */
+    FED_REQUEST_MODEL, /* sent as GET, with a query; all but this and LAYOUT are POST */
     FED_REQUEST_UPDATE,
     FED_REQUEST_PIECE,
     FED_REQUEST_METRIC,
     FED_REQUEST_DECLINE,
-    FED_REQUEST_WORKER_GROUP
+    FED_REQUEST_WORKER_GROUP,
+    FED_REQUEST_LAYOUT /* sent as GET, with a query */
 } fed_request;
 
 #define FED_PATH_ENROL        "/v1/enrol"
@@ -272,6 +274,7 @@ typedef enum fed_request {
 #define FED_PATH_METRIC       "/v1/metric"
 #define FED_PATH_DECLINE      "/v1/decline"
 #define FED_PATH_WORKER_GROUP "/v1/gang"
+#define FED_PATH_LAYOUT       "/v1/layout"
 
 /** The path from which caches fetch sealed downloads. The download's name follows
  * (fed/sealed.h). */

@@ -25,8 +25,9 @@ static bool put(JNIEnv *env, jobjectArray array, size_t k, jobject element) {
     return !(*env)->ExceptionCheck(env);
 }
 
-static jobjectArray texts_of(JNIEnv *env, const fed_task *task) {
-    const char *const texts[] = {task->model, task->optimizer, task->app};
+static jobjectArray texts_of(JNIEnv *env, const fedclient_round *round) {
+    /* the model's text, which the task itself may only name */
+    const char *const texts[] = {round->arch->text, round->task->optimizer, round->task->app};
     jobjectArray array = new_arrays(env, sizeof texts / sizeof texts[0], "[B");
     for (size_t k = 0; array != NULL && k < sizeof texts / sizeof texts[0]; k++) {
         if (!put(env, array, k, fedjni_bytes(env, texts[k]))) {
@@ -58,7 +59,7 @@ static jintArray shape_of(JNIEnv *env, const fed_tensor *tensor) {
 
 bool fedjni_round_report(JNIEnv *env, const fedclient_round *round, fedjni_round *told) {
     const fed_layout *layout = &round->arch->layout;
-    told->texts = texts_of(env, round->task);
+    told->texts = texts_of(env, round);
     told->numbers = told->texts != NULL ? numbers_of(env, round) : NULL;
     told->names = told->numbers != NULL ? new_arrays(env, layout->count, "[B") : NULL;
     told->shapes = told->names != NULL ? new_arrays(env, layout->count, "[I") : NULL;

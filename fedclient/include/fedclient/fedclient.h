@@ -39,10 +39,12 @@ typedef struct fedclient fedclient;
 
 /** The input and output of a training callback. */
 typedef struct fedclient_round {
-    const fed_task *task; /* settings: model, steps, batch, optimizer, learning rate, seed */
-    const fed_arch *arch; /* the task's model, parsed */
-    uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
-    uint32_t version;     /* the model's version */
+    const fed_task *task; /* settings: steps, batch, optimizer, learning rate, seed */
+    /* The model, parsed. arch->text is its text; task->model may only name it
+     * (fed/layout_reference.h). */
+    const fed_arch *arch;
+    uint32_t round;   /* 0 in an evaluation; asynchronous rounds may repeat a number */
+    uint32_t version; /* the model's version */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
      * for a task, such as an optimizer's state, needs one place for each slot. A slot may get
      * another task: note the task's number, too. */

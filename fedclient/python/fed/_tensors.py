@@ -11,23 +11,25 @@ import numpy as np
 
 from ._native import Error
 
-LONGEST = 4095  # characters of a model's text
+MOST = 65536  # tensors of a model
+LONGEST_NAME = 127  # characters of a tensor's name
 
 
 def layout(trained: Mapping[str, Sequence[int]], statistics: Mapping[str, Sequence[int]] = {}) -> str:
     """The text of a task's model, "tensors NAME 20x1x5x5 | statistics NAME 20", from shapes by name. A scalar is a tensor of
-    one value. Raises ValueError if the text is too long for a task."""
+    one value. Raises ValueError if there are more than 65,536 tensors, or if a name has more than 127 characters."""
 
     def shape(sizes: Sequence[int]) -> str:
         return "x".join(str(size) for size in sizes) or "1"
 
+    for name in (*trained, *statistics):
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"a tensor's name has at most {LONGEST_NAME} characters, and this one has {len(name)}: {name}")
     words = [f"{name} {shape(sizes)}" for name, sizes in trained.items()]
     words += [f"statistics {name} {shape(sizes)}" for name, sizes in statistics.items()]
-    text = "tensors " + " | ".join(words)
-    if len(text) > LONGEST:
-        raise ValueError(f"the model's {len(words)} tensors take {len(text)} characters, and a task's text has {LONGEST:,} at "
-                         "most: use a Client with a callback of your own, and \"vector N\"")
-    return text
+    if len(words) > MOST:
+        raise ValueError(f"a model has at most {MOST:,} tensors, and this one has {len(words):,}")
+    return "tensors " + " | ".join(words)
 
 
 def save(arrays: Mapping[str, np.ndarray], path: str | os.PathLike[str]) -> None:

@@ -56,7 +56,7 @@ class Round:
         self.seed = int(library.fedpy_round_number_of(address, b"seed"))
 
     def __repr__(self) -> str:
-        return f"Round(number={self.number}, version={self.version}, model={self.model!r})"
+        return f"Round(number={self.number}, version={self.version}, model={self.model[:80]!r})"
 
     def _text(self, key: bytes) -> str:
         text: bytes = _native.library.fedpy_round_text(self._address, key)

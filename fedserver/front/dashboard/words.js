@@ -4,6 +4,8 @@
 const $ = id => document.getElementById(id);
 const known = x => x !== null && x !== undefined;
 const whole = x => known(x) ? x.toLocaleString("en") : "-";
+/* A model's text; of a model that names a layout, how much it has. */
+const net = text => { const said = /^layout (\d+) tensors (\d+) values /.exec(text); return said ? several(+said[1], "tensor") + ", " + several(+said[2], "value") : text; };
 const percent = x => known(x) ? (100 * x).toFixed(2) + " %" : "-";
 const decimal = x => known(x) ? (Math.abs(x) >= 1e5 ? x.toExponential(2) : Math.abs(x) < 100 ? String(+x.toPrecision(4)) : x.toFixed(0)) : "-";
 const several = (count, one, many) => whole(count) + " " + (count === 1 ? one : many || one + "s");

@@ -56,6 +56,8 @@ void fedserver_edge_close(fedserver_edge *edge);
 /** The training that upstream has assigned to the edge aggregator's device. */
 typedef struct fedserver_edge_offer {
     const fed_task *task;
+    /* The model's text (fed_arch.text). It may be NULL if the task holds the text itself. */
+    const char *model;
     uint32_t version;
     float *values; /* float32[size]. In: the model's values of that version. Out: the change */
     size_t size;

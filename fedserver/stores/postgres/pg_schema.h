@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 
 /* the layout of this program; a store has its layout in the table `layout` */
-#define FEDSERVER_PG_LAYOUT 4
+#define FEDSERVER_PG_LAYOUT 5
 
 /*
  * The tables lie in a schema of their own, `fedserver`, so the database may have other tables too.
@@ -112,6 +112,10 @@
 #define FEDSERVER_PG_LAYOUT_4                                                                      \
     "ALTER TABLE rounds ALTER loss DROP NOT NULL; ALTER TABLE metrics ALTER loss DROP NOT NULL;"
 
+/* A task's model may name a layout (fed/layout_reference.h). */
+#define FEDSERVER_PG_LAYOUT_5                                                                      \
+    "CREATE TABLE model_layouts (task BIGINT PRIMARY KEY REFERENCES tasks, bytes BYTEA NOT NULL);"
+
 /* FEDSERVER_PG_LAYOUTS[k] turns layout k into layout k + 1. A new store runs all of them. Each has
  * one or two SQL texts, because C compilers need not accept longer strings. Only append entries;
  * never change an entry after its release. */
@@ -119,6 +123,7 @@
     {                                                                                              \
         {FEDSERVER_PG_LAYOUT_1, FEDSERVER_PG_LAYOUT_1_ROUNDS}, {FEDSERVER_PG_LAYOUT_2, NULL},      \
             {FEDSERVER_PG_LAYOUT_3, NULL}, {FEDSERVER_PG_LAYOUT_4, NULL},                          \
+            {FEDSERVER_PG_LAYOUT_5, NULL},                                                         \
     }
 
 #endif

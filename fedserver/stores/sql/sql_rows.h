@@ -53,6 +53,10 @@ fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uin
 fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) FED_CHECKED;
 
 fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_layout_put(void *db, uint64_t task, const void *layout, size_t len,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_layout_find(void *db, uint64_t task, void **layout, size_t *len,
+                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t id,
                                    fedserver_task *task, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_put(void *db, const fedserver_task *task, unsigned from,
@@ -147,6 +151,7 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .device_changes = fedserver_sql_device_changes, .device_newest = fedserver_sql_device_newest,  \
     .device_leased = fedserver_sql_device_leased, .device_page = fedserver_sql_device_page,        \
     .device_count = fedserver_sql_device_count, .task_add = fedserver_sql_task_add,                \
+    .layout_put = fedserver_sql_layout_put, .layout_find = fedserver_sql_layout_find,              \
     .task_find = fedserver_sql_task_find, .task_put = fedserver_sql_task_put,                      \
     .task_each = fedserver_sql_task_each, .task_place = fedserver_sql_task_place,                  \
     .task_clear = fedserver_sql_task_clear, .decline_put = fedserver_sql_decline_put,              \

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fedserver/stores/sql/sql_calls.h"
@@ -26,6 +27,29 @@ fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err
     assert(written.id > 0); /* S14 in docs/durability.md: the new row has an id. */
     task->wire.id = (uint64_t)written.id;
     return FED_OK;
+}
+
+fed_status fedserver_sql_layout_put(void *db, uint64_t task, const void *layout, size_t len,
+                                    fed_error *err) {
+    return WRITE(LAYOUT_PUT, INT(task), BLOB(layout, len));
+}
+
+fed_status fedserver_sql_layout_find(void *db, uint64_t task, void **layout, size_t *len,
+                                     fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(FIRST(LAYOUT_FIND, &row, &found, INT(task)));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "the store has no layout of task %" PRIu64, task);
+    }
+    const void *bytes = fedserver_sql_row_bytes(&row, 0, len);
+    *layout = malloc(*len + 1);
+    if (*layout != NULL && *len > 0) {
+        memcpy(*layout, bytes, *len);
+    }
+    fedserver_sql_row_end(&row);
+    return *layout != NULL ? FED_OK
+                           : fed_fail(err, FED_ENOMEM, "out of memory for a model's layout");
 }
 
 /* Read a task from columns 0 to 5: id, text, state, queued_ms, started_ms, finished_ms. */

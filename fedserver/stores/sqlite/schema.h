@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 15
+#define FEDSERVER_SCHEMA_VERSION 16
 #define FEDSERVER_SCHEMA_0_1_0   7
 #define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text (task/task_text.h) */
 
@@ -92,6 +92,11 @@
     " correct INTEGER NOT NULL, loss REAL,"                                                        \
     " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;"
 
+/* Since version 16 a task's model may name a layout (fed/layout_reference.h). */
+#define FEDSERVER_SCHEMA_LAYOUTS                                                                   \
+    "CREATE TABLE model_layouts (task INTEGER PRIMARY KEY REFERENCES tasks, bytes BLOB NOT NULL)"  \
+    " STRICT;"
+
 /*
  * The tables of a new server.db.
  *
@@ -141,7 +146,7 @@
             FEDSERVER_SCHEMA_UPDATES_4 FEDSERVER_SCHEMA_METRICS_15,                                \
             FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_KEYFRAMES_13       \
                 FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT           \
-                    FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES,                                  \
+                    FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES FEDSERVER_SCHEMA_LAYOUTS,         \
     }
 
 /* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Only append entries; never change
@@ -217,6 +222,7 @@
             "INSERT INTO metrics (task, version, device, samples, correct, loss)"                  \
             " SELECT task, version, device, samples, correct, loss FROM metrics_14;"               \
             "DROP TABLE metrics_14;",                                                              \
+            FEDSERVER_SCHEMA_LAYOUTS,                                                              \
     }
 
 #endif

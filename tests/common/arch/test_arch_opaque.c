@@ -3,6 +3,7 @@
 #include "fed_cases.h"
 
 #include "arch_case.h"
+#include "fed/bytes.h"
 
 FED_TEST(test_a_vector_is_one_tensor) {
     fed_arch arch = arch_case_parse("  vector\t61706 # LeNet's values");
@@ -84,13 +85,47 @@ FED_TEST(test_sizes_are_bounded) {
 }
 
 FED_TEST(test_names_are_bounded) {
-    char text[120];
-    snprintf(text, sizeof text, "tensors %063d 1", 0);
+    char text[160];
+    snprintf(text, sizeof text, "tensors %0127d 1", 0);
     fed_arch arch = arch_case_parse(text);
-    assert_int_equal(strlen(arch.layout.tensors[0].name), 63);
+    assert_int_equal(strlen(arch.layout.tensors[0].name), 127);
     fed_arch_free(&arch);
-    snprintf(text, sizeof text, "tensors %064d 1", 0);
-    arch_case_refused(text, "a name of at most 63 characters");
+    snprintf(text, sizeof text, "tensors %0128d 1", 0);
+    arch_case_refused(text, "a name of at most 127 characters");
+}
+
+/* A text of n tensors, t0 of one value, t1 of two, and so on up to nine; `last` is added. */
+static char *many(size_t n, const char *last) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_printf(&w, "tensors ");
+    for (size_t k = 0; k < n; k++) {
+        fed_write_printf(&w, "%st%zu %zu", k > 0 ? " | " : "", k, 1 + k % 9);
+    }
+    fed_write_printf(&w, "%s", last);
+    fed_write_u8(&w, 0);
+    assert_fed_ok(w.status);
+    return (char *)w.data;
+}
+
+FED_TEST(test_65536_tensors_are_the_most) {
+    char *text = many(FED_ARCH_TENSORS, "");
+    fed_arch arch = arch_case_parse(text);
+    assert_int_equal(arch.layout.count, 65536);
+    assert_string_equal(arch.layout.tensors[65535].name, "t65535");
+    assert_int_equal(arch.layout.tensors[65535].size, 1 + 65535 % 9);
+    assert_string_equal(arch.text, text);
+    fed_arch_free(&arch);
+    free(text);
+    text = many(FED_ARCH_TENSORS, " | t65536 1");
+    arch_case_refused(text, "\"t65536\": expected the end: a model has at most 65,536 tensors");
+    free(text);
+}
+
+FED_TEST(test_a_name_that_comes_twice_is_found_among_many) {
+    char *text = many(FED_ARCH_TENSORS - 1, " | t17 1");
+    arch_case_refused(text, "\"t17\": expected another name: two tensors have this one");
+    free(text);
 }
 
 FED_TEST(test_who_needs_layers_is_told) {

@@ -56,7 +56,7 @@ FED_TEST(test_long_words_are_cut_in_errors) {
                       "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\": expected");
 }
 
-FED_TEST(test_4095_canonical_characters_are_the_most) {
+FED_TEST(test_a_text_has_more_characters_than_a_task_holds) {
     static char text[2 * FED_ARCH_TEXT] = "input 9|dense 1 # a comment, which counts for nothing\n";
     size_t characters = strlen("input 9 | dense 1");
     while (characters + strlen(" | relu") < FED_ARCH_TEXT - strlen(" | dense 1")) {
@@ -71,5 +71,19 @@ FED_TEST(test_4095_canonical_characters_are_the_most) {
     assert_int_equal(strlen(arch.text), FED_ARCH_TEXT - 1);
     fed_arch_free(&arch);
     strcat(text, "|relu");
-    arch_case_refused(text, "at most 4,095 characters");
+    arch = arch_case_parse(text);
+    assert_int_equal(strlen(arch.text), FED_ARCH_TEXT - 1 + strlen(" | relu"));
+    fed_arch_free(&arch);
+}
+
+FED_TEST(test_12582911_characters_are_the_most) {
+    char *text = malloc(FED_ARCH_LONG + 1);
+    assert_non_null(text);
+    memset(text, 'a', FED_ARCH_LONG);
+    memcpy(text, "vector ", strlen("vector "));
+    text[FED_ARCH_LONG] = '\0';
+    arch_case_refused(text, "at most 12,582,911 characters");
+    text[FED_ARCH_LONG - 1] = '\0';
+    arch_case_refused(text, "expected a tensor's shape");
+    free(text);
 }

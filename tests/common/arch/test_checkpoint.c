@@ -5,6 +5,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "common/arch/safetensors.h"
 #include "fed/bytes.h"
 #include "fed/checkpoint.h"
 #include "fed/file.h"
@@ -109,7 +110,7 @@ FED_TEST(test_a_header_length_that_lies_is_refused) {
 }
 
 FED_TEST(test_a_header_that_is_huge_is_refused) {
-    size_t header_len = ((size_t)1 << 22) + 8;
+    size_t header_len = FED_SAFETENSORS_HEADER + 8;
     uint8_t *file = malloc(8 + header_len);
     memset(file, ' ', 8 + header_len);
     for (int k = 0; k < 8; k++) {

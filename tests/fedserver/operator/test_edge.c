@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include "fed/layout_reference.h"
 #include "fedserver/edge.h"
 
 enum { SIZE = 6, LEASE_MS = 100000 };
@@ -139,6 +140,61 @@ static void the_edges_devices_get_upstreams_task_and_its_values(void **state) {
     assert_int_equal(
         device_download(&w->home, &w->device[0], &work.task, -1, work.version, values, NULL), 200);
     assert_values(values, 100, 1);
+}
+
+static void check_layout(world *w, const char *text) {
+    const fed_assignment work = work_of(w, 0);
+    char query[40];
+    assert_int_equal(work.action, FED_ACTION_TRAIN);
+    assert_string_equal(work.task.model, w->task.model);
+    snprintf(query, sizeof query, "task=%llu", (unsigned long long)work.task.id);
+    answer a = coordinator_ask(&w->home, &w->device[0], "GET", "/v1/layout", query, NULL, 0);
+    assert_int_equal(a.status, 200);
+    assert_string_equal((const char *)a.body, text);
+    answer_free(&a);
+}
+
+static void its_devices_get_the_layout_that_upstreams_task_names(void **state) {
+    world *w = *state;
+    char text[160];
+    fed_arch arch;
+    fed_error err = {0};
+    bool done = false;
+    snprintf(text, sizeof text, "tensors %0100d 4 | b 2", 0);
+    assert_fed_ok_err(fed_arch_parse(text, &arch, &err));
+    fed_layout_name(&arch, w->task.model);
+    fed_arch_free(&arch);
+    assert_true(fed_layout_is_reference(w->task.model));
+    w->offer.model = text;
+    assign(w, 0, 100);
+    assert_false(turn(w));
+    check_layout(w, text);
+    crash(w);
+    assert_false(turn(w));
+    check_layout(w, text);
+    while (!done) {
+        assert_fed_ok_err(fedserver_commit(w->home.server, &err));
+        assert_fed_ok_err(fedserver_edge_finish(w->edge, w->task.id, w->values, SIZE,
+                                                w->home.now_ms, &done, &err));
+        assert_fed_ok_err(fedserver_begin(w->home.server, &err));
+        coordinator_wait(&w->home, 10);
+    }
+}
+
+static void a_layout_that_upstream_does_not_name_is_declined(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    snprintf(w->task.model, sizeof w->task.model, "layout 1 tensors 6 values sha256 %064d", 0);
+    static const char *const wrong[] = {"tensors a 6", "", NULL};
+    assert_fed_ok_err(fedserver_commit(w->home.server, &err));
+    for (size_t k = 0; k < 3; k++) {
+        w->offer.model = wrong[k];
+        err = (fed_error){0};
+        assert_fed_fails(fedserver_edge_poll(w->edge, &w->offer, w->home.now_ms, &w->change, &err),
+                         FED_EDECLINED,
+                         wrong[k] != NULL ? "do not have the digest" : "its layout is missing");
+    }
+    assert_fed_ok_err(fedserver_begin(w->home.server, &err));
 }
 
 static void a_round_goes_up_as_one_change_that_weighs_its_samples(void **state) {
@@ -619,6 +675,8 @@ static void an_edge_passes_fedserver_check_open_and_closed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(the_edges_devices_get_upstreams_task_and_its_values),
+        test(its_devices_get_the_layout_that_upstreams_task_names),
+        test(a_layout_that_upstream_does_not_name_is_declined),
         test(a_round_goes_up_as_one_change_that_weighs_its_samples),
         test(a_round_whose_devices_told_no_loss_goes_up_without_one),
         test(a_claim_that_the_edge_lowers_weighs_as_little_upstream),

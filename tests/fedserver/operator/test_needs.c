@@ -16,7 +16,10 @@ static fedserver_needs estimate_at(const char *downloads, const char *model, con
     snprintf(task.codec_down, sizeof task.codec_down, "float32");
     snprintf(task.strategy, sizeof task.strategy, "%s", strategy);
     snprintf(task.wire.downloads, sizeof task.wire.downloads, "%s", downloads);
-    assert_fed_ok_err(fedserver_needs_estimate(&task, &needs, &err));
+    fed_arch arch;
+    assert_fed_ok_err(fed_arch_parse(model, &arch, &err));
+    assert_fed_ok_err(fedserver_needs_estimate(&task, &arch.layout, &needs, &err));
+    fed_arch_free(&arch);
     return needs;
 }
 

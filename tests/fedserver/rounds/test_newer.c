@@ -10,8 +10,8 @@
 
 static const fed_checkin first = {.protocol = 1};
 static const fed_checkin second = {.protocol = 2, .capabilities = FED_CAN_PATCH};
-static const fed_checkin newest = {.protocol = 2,
-                                   .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN};
+static const fed_checkin newest = {
+    .protocol = 2, .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN | FED_CAN_LAYOUT};
 
 static const fedserver_task plain = {
     .wire = {.model = "input 2 | dense 2", .codec_up = "sbc:p=0.01", .optimizer = "sgd"},
@@ -57,6 +57,12 @@ FED_TEST(the_word_and_its_key_are_named) {
     assert_unknown(&t, &first, "scaffold", "model");
     snprintf(t.wire.model, sizeof t.wire.model, "vector 7");
     assert_unknown(&t, &second, "vector", "model");
+    snprintf(t.wire.model, sizeof t.wire.model, "tensors layout 7");
+    assert_unknown(&t, &second, "tensors", "model");
+    snprintf(t.wire.model, sizeof t.wire.model, "layout 1 tensors 7 values sha256 %064d", 0);
+    fed_checkin knows = second;
+    knows.capabilities |= FED_CAN_APP;
+    assert_unknown(&t, &knows, "layout", "model");
 }
 
 /* Devices knew eden before it had p. The p of another codec is no p of eden. */

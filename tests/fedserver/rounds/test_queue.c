@@ -452,9 +452,12 @@ static void the_estimate_covers_the_vectors_of_a_task(void) {
     strcpy(task.wire.model, "input 1000 | dense 1000");
     strcpy(task.wire.codec_up, "sbc:p=0.01");
     const uint64_t vector = (1000 * 1000 + 1000) * sizeof(float);
-    assert_fed_ok_err(fedserver_memory_of(&task, &with_state, &err));
+    fed_arch arch;
+    assert_fed_ok_err(fed_arch_parse(task.wire.model, &arch, &err));
+    assert_fed_ok_err(fedserver_memory_of(&task, &arch.layout, &with_state, &err));
     strcpy(task.strategy, "fedavg");
-    assert_fed_ok_err(fedserver_memory_of(&task, &without, &err));
+    assert_fed_ok_err(fedserver_memory_of(&task, &arch.layout, &without, &err));
+    fed_arch_free(&arch);
     assert_true(without > 10 * vector && without < 13 * vector);
     assert_true(with_state - without == 2 * 2 * vector); /* two moments, copied at a commit */
 }
