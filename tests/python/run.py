@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS = 580  # limit in seconds
+SECONDS, LONG_SECONDS = 580, 2300  # limits in seconds
 ALONE = ["test_large_models", "test_notebook", "test_recipes"]  # not among `tests`
 IN_WHEEL = ["test_codecs", "test_coordinator", "test_notebook", "test_sim"]
 OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
@@ -46,7 +46,7 @@ def find_python(root, modules):
     skip(f"no python3 has {', '.join(modules)}; deploy/setup.sh --python makes one that has")
 
 
-def run_tests(python, root, binaries, names, environment):
+def run_tests(python, root, binaries, names, environment, limit=SECONDS):
     for module in ("torch", "flwr", "pandas", "nbclient"):
         if not imports(python, [module]):
             print(f"{python} has no {module}: its tests are skipped")
@@ -56,7 +56,7 @@ def run_tests(python, root, binaries, names, environment):
         environment.setdefault("FED_MNIST_DIR", str(mnist))
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
     command = [python, "-B", "-W", "error", "-m", "unittest", *names]
-    sys.exit(subprocess.run(command, env=environment, cwd="/", timeout=SECONDS, check=False).returncode)
+    sys.exit(subprocess.run(command, env=environment, cwd="/", timeout=limit, check=False).returncode)
 
 
 def make_wheel(python, root, library, binaries, folder):
@@ -116,7 +116,7 @@ def main():
         if what == "recipes":
             names = ["test_large_models", "test_recipes"]
         run_tests(find_python(root, ["numpy"]), root, binaries, names,
-                  {"PYTHONPATH": package, "FED_PYTHON_LIBRARY": library, "FED_BIN": binaries})
+                  {"PYTHONPATH": package, "FED_PYTHON_LIBRARY": library, "FED_BIN": binaries}, LONG_SECONDS if what == "recipes" else SECONDS)
     python = find_python(root, ["setuptools", "wheel", "pip", "venv", "numpy"])
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -30,6 +30,18 @@ class Recipes(unittest.TestCase):
         self.assertLess(float(last), float(first) - 0.05)
         self.assertLess(int(size.replace(",", "")), 4 * 12288 + 1000)
 
+    def test_peft_names_are_those_of_its_files(self):
+        """A task's exported model is an adapter_model.safetensors."""
+        program = ("import sys, torch, peft, lora_trainer, fed.torch; model = lora_trainer.model(); fed.torch.save(model, sys.argv[1]);"
+                   "names = fed._tensors.load(sys.argv[1]).keys(); print(names == peft.get_peft_model_state_dict(model).keys(), len(names))")
+        if any(importlib.util.find_spec(one) is None for one in ("torch", "transformers", "peft")):
+            self.skipTest("PEFT is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            said = subprocess.run([sys.executable, "-B", "-W", "ignore", "-c", program, folder + "/adapters"], stdout=subprocess.PIPE, text=True,
+                                  env=dict(os.environ, PYTHONPATH=os.pathsep.join([str(FOLDER), os.environ["PYTHONPATH"]])), timeout=200,
+                                  check=True).stdout
+        self.assertEqual(said, "True 6\n")
+
     def test_sgd_classifier(self):
         self.assertGreater(float(re.search(r"accuracy ([\d.]+)%", self.recipe("sgd_classifier.py", ["sklearn"]))[1]), 75)
 
