@@ -42,8 +42,9 @@ def device(name, url, ca, folder, token):
     import fed.torch
     import torch
     torch.set_num_threads(1)
-    module, batch = make(name)
     with fed.Client(url, ca, folder, token) as client:
+        print("enrolled", flush=True)
+        module, batch = make(name)
         fed.torch.run(client, module, [batch])
     print(peak_mib())
 
@@ -60,7 +61,9 @@ def first(name, folder):
 @unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
 class LargeModels(CoordinatorTest):
     def start(self, *words):
-        return subprocess.Popen([sys.executable, "-W", "ignore", HERE, *words], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-W", "ignore", HERE, *words], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        return process
 
     def said(self, process):
         said = process.communicate(timeout=SECONDS)[0]
@@ -70,13 +73,15 @@ class LargeModels(CoordinatorTest):
     def train(self, name, values):
         parameters, tensors = self.said(self.start("first", name, self.folder))
         self.assertEqual(int(parameters), values)
+        tokens = self.coordinator.tokens(DEVICES)
+        devices = [self.start("device", name, self.coordinator.url, str(self.coordinator.ca), f"{self.folder}/device{k}", tokens[k])
+                   for k in range(DEVICES)]
+        for one in devices:
+            self.assertEqual(one.stdout.readline(), "enrolled\n")
         task = self.coordinator.submit({
             "name": name, "model": "@" + self.folder + "/model.txt", "initial": self.folder + "/first.safetensors", "rounds": ROUNDS,
             "cohort": DEVICES, "minimum": DEVICES, "local_steps": 1, "learning_rate": 0.01, "device_share": 1, "codec_up": "sbc:p=0.001",
             "codec_down": "sbc:p=0.002"})
-        tokens = self.coordinator.tokens(DEVICES)
-        devices = [self.start("device", name, self.coordinator.url, str(self.coordinator.ca), f"{self.folder}/device{k}", tokens[k])
-                   for k in range(DEVICES)]
         peaks = [int(self.said(one)[0]) for one in devices]
         rounds = list(self.coordinator.rounds(task))
         self.assertEqual([row["updates"] for row in rounds], [DEVICES] * ROUNDS)

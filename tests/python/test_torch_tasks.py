@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import collections
 import math
+import os
+import pathlib
+import re
 import tempfile
 import types
 import unittest
@@ -111,6 +114,14 @@ class TaskOptimizer(unittest.TestCase):
                     again, params = line()
                     got = self.trained(train, params, optimizer=spec, number=1, task=2)  # another task begins as new
                     np.testing.assert_allclose(got, reference(spec, 0.1, (1.0, -2.0, 3.0), self.INPUTS)[0], rtol=1e-5)
+
+    def test_its_numbers_are_those_of_the_headers(self):
+        found = re.search(r"enum \{\s*FEDPY_RULE(.*?)FEDPY_OPTIMIZER_NUMBERS", pathlib.Path(
+            os.environ["FED_ROOT"], "fedclient/python/fedpy.h").read_text(encoding="utf-8"), re.S)[1]
+        self.assertEqual(["rule"] + [name.lower() for name in re.findall(r"\bFEDPY_(\w+),", found)], list(fed._optimizer.NUMBERS))
+        rules = re.search(r"enum fed_rule \{(.*?)\}", pathlib.Path(
+            os.environ["FED_ROOT"], "common/include/fed/optimizer_spec.h").read_text(encoding="utf-8"), re.S)[1]
+        self.assertEqual([name.lower() for name in re.findall(r"FED_(\w+)", rules)], list(fed._optimizer.RULES))
 
     def test_stateless_forgets(self):
         module, params = line()
