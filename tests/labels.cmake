@@ -18,7 +18,7 @@ set(FED_ALL_TESTS
     "^contract[.](test_gpu_|gpu_traffic)|[.]test_(device_curves|worker_device)$|^fedclient[.]datacenter[.]test_gpu_coder$"
     "^deploy[.](nic|proxies|caches|image|sbom|helm|packages|completion|monitoring|units|figure|papers|quoted)$" # packaging and papers
     "^deploy[.]first_release$"                               # fedserver.stores.test_layouts
-    "^python[.](wheel|types)$|^bindings[.]|^install[.]"      # python.tests
+    "^python[.](recipes|wheel|types)$|^bindings[.]|^install[.]"      # python.tests
     "^codecs[.](portable|readme)$|^fedtrain[.]|^fedclient[.](stack|without_curl)$|^fedserver[.]task[.]new_key$" # they compile
 )
 

@@ -43,6 +43,38 @@ int fedpy_decode(const uint8_t *message, size_t len, float *y, size_t n, char *e
 
 void fedpy_free(void *memory);
 
+/* A task's optimizer. */
+
+/** The numbers of fedpy_optimizer: members of fed_optimizer (fed/optimizer_spec.h), in its order. A
+ * part that the spec leaves out has 0. */
+enum {
+    FEDPY_RULE, /* a fed_rule */
+    FEDPY_LEARNING_RATE,
+    FEDPY_MOMENTUM,
+    FEDPY_NESTEROV,
+    FEDPY_BETA1,
+    FEDPY_BETA2,
+    FEDPY_EPSILON,
+    FEDPY_DECAY,
+    FEDPY_WARMUP_STEPS,
+    FEDPY_STEP_EVERY,
+    FEDPY_STEP_FACTOR,
+    FEDPY_COSINE_STEPS,
+    FEDPY_COSINE_LOW,
+    FEDPY_STALL_WINDOW,
+    FEDPY_CLIP_VALUE,
+    FEDPY_CLIP_NORM,
+    FEDPY_PROX_MU,
+    FEDPY_SCAFFOLD_SHARE,
+    FEDPY_MASK,
+    FEDPY_STATELESS,
+    FEDPY_OPTIMIZER_NUMBERS
+};
+
+/** Parse an optimizer's spec into number[FEDPY_OPTIMIZER_NUMBERS], which is untouched after a
+ * failure. learning_rate is used if the spec does not name lr. Returns a fed_status. */
+int fedpy_optimizer(const char *spec, float learning_rate, double *number, char *error);
+
 typedef struct fedpy_client fedpy_client;
 typedef struct fedpy_round fedpy_round;
 

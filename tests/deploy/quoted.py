@@ -5,6 +5,8 @@
 Commands of fedserver and fedclientd need a running coordinator, so only their options are checked against --help; the end-to-end
 tests run them. The same goes for commands with a --device that this machine lacks. Scripts must exist and be executable, and
 papers.sh must know its table.
+
+The Python of a tutorial is one program. It runs where a Python has what it imports: build/python-venv, or the one that runs this.
 """
 # SPDX-License-Identifier: Apache-2.0
 import os
@@ -151,6 +153,31 @@ class Reader:
         return None
 
 
+def python_of(root, modules):
+    """Return a Python that can import these modules; None: there is none."""
+    for python in (os.path.join(root, "build/python-venv/bin/python"), sys.executable):
+        if os.path.exists(python) and subprocess.run([python, "-c", f"import {modules}"], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return None
+
+
+def run_python(root, binaries, path):
+    """Run a document's blocks of Python, in their order. Return what is wrong; None: nothing, or they can't be run here."""
+    text = open(path, encoding="utf-8").read()
+    program = "".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    library = os.path.join(os.path.dirname(binaries), "fedclient/python/libfedpy.so")
+    if not program:
+        return None
+    modules = ", ".join(sorted(set(re.findall(r"^import (\w+)", program, re.MULTILINE)) - {"fed"}))
+    python = python_of(root, modules)
+    if python is None or not os.path.exists(library):
+        print(f"{os.path.relpath(path, root)}: its Python is not run: no Python has {modules}, or the package fed is not built")
+        return None
+    environment = dict(os.environ, PYTHONPATH=os.path.join(root, "fedclient/python"), FED_PYTHON_LIBRARY=library, FED_BIN=binaries)
+    done = subprocess.run([python, "-B", "-W", "ignore", "-c", program], env=environment, cwd="/", timeout=400, capture_output=True, text=True)
+    return None if done.returncode == 0 else done.stderr.strip()[-400:]
+
+
 def main(root, binaries):
     findings, ran, checked = [], 0, 0
     for path in sorted(documents(root)):
@@ -161,6 +188,9 @@ def main(root, binaries):
                 if wrong:
                     findings.append(f"{os.path.relpath(path, root)}:{line}: {' '.join(words)[:200]}\n    {wrong}")
             ran, checked = ran + reader.ran, checked + reader.checked
+        wrong = run_python(root, binaries, path) if "docs/tutorials/" in path else None
+        if wrong:
+            findings.append(f"{os.path.relpath(path, root)}:1: its Python\n    {wrong}")
     print("\n".join(findings))
     print(f"quoted: {ran} commands were run, {checked} checked; {len(findings)} do not work")
     return 1 if findings else 0

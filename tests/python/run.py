@@ -1,9 +1,10 @@
-"""Run the tests of the Python package: run.py tests|wheel|types ROOT LIBRARY BIN
+"""Run the tests of the Python package: run.py tests|recipes|wheel|types ROOT LIBRARY BIN
 
 tests   the test_*.py of this folder, on the package in the tree and LIBRARY, a build tree's libfedpy.so
+recipes test_recipes.py and test_large_models.py alone, which take long, in the same way
 wheel   some of them and the notebook, on the wheel in an empty virtual environment, without a network. Where auditwheel is
         installed, the wheel is that of deploy/wheel.sh, which needs no library of this machine but those of glibc
-types   mypy on the package
+types   mypy on the package, and on the recipes
 
 BIN is the folder of the programs. Uses build/python-venv (deploy/setup.sh --python makes it), else a Python that has NumPy.
 Exit status 77: no Python has what this needs.
@@ -18,7 +19,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS = 580  # limit in seconds
+SECONDS, LONG_SECONDS = 580, 2300  # limits in seconds
+ALONE = ["test_large_models", "test_notebook", "test_recipes"]  # not among `tests`
 IN_WHEEL = ["test_codecs", "test_coordinator", "test_notebook", "test_sim"]
 OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
 
@@ -44,7 +46,7 @@ def find_python(root, modules):
     skip(f"no python3 has {', '.join(modules)}; deploy/setup.sh --python makes one that has")
 
 
-def run_tests(python, root, binaries, names, environment):
+def run_tests(python, root, binaries, names, environment, limit=SECONDS):
     for module in ("torch", "flwr", "pandas", "nbclient"):
         if not imports(python, [module]):
             print(f"{python} has no {module}: its tests are skipped")
@@ -54,7 +56,7 @@ def run_tests(python, root, binaries, names, environment):
         environment.setdefault("FED_MNIST_DIR", str(mnist))
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
     command = [python, "-B", "-W", "error", "-m", "unittest", *names]
-    sys.exit(subprocess.run(command, env=environment, cwd="/", timeout=SECONDS, check=False).returncode)
+    sys.exit(subprocess.run(command, env=environment, cwd="/", timeout=limit, check=False).returncode)
 
 
 def make_wheel(python, root, library, binaries, folder):
@@ -105,12 +107,16 @@ def main():
     package = str(pathlib.Path(root) / "fedclient" / "python")
     if what == "types":
         python = find_python(root, ["mypy", "numpy", "torch"])
-        sys.exit(subprocess.run([python, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--python-version", "3.10", package + "/fed"],
-                                check=False).returncode)
-    if what == "tests":
-        names = sorted(path.stem for path in HERE.glob("test_*.py") if path.stem != "test_notebook")
+        mypy = [python, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--python-version", "3.10", package + "/fed"]
+        recipes = [str(path) for path in pathlib.Path(package, "examples", "recipes").glob("*.py")]
+        sys.exit(subprocess.run(mypy, check=False).returncode or
+                 subprocess.run([*mypy, *recipes, "--config-file", HERE / "recipes.ini"], check=False).returncode)
+    if what in ("tests", "recipes"):
+        names = sorted(path.stem for path in HERE.glob("test_*.py") if path.stem not in ALONE)
+        if what == "recipes":
+            names = ["test_large_models", "test_recipes"]
         run_tests(find_python(root, ["numpy"]), root, binaries, names,
-                  {"PYTHONPATH": package, "FED_PYTHON_LIBRARY": library, "FED_BIN": binaries})
+                  {"PYTHONPATH": package, "FED_PYTHON_LIBRARY": library, "FED_BIN": binaries}, LONG_SECONDS if what == "recipes" else SECONDS)
     python = find_python(root, ["setuptools", "wheel", "pip", "venv", "numpy"])
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

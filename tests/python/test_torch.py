@@ -1,8 +1,5 @@
-"""fed.torch: modules that devices train, and the hook for data parallel training. Skipped without PyTorch."""
+"""fed.torch: modules that devices train. Skipped without PyTorch. test_hook.py has data parallel training."""
 # SPDX-License-Identifier: Apache-2.0
-import os
-import subprocess
-import sys
 import unittest
 
 import fed
@@ -14,31 +11,6 @@ try:
     import torch
 except ImportError:
     torch = None
-
-RANKS = 2
-WORKER = """
-import os, sys, numpy as np, torch, fed.torch
-rank, meeting, spec = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-torch.manual_seed(3)
-module = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-model = torch.nn.parallel.DistributedDataParallel(module)
-if spec != "none":
-    model.register_comm_hook(fed.torch.Residuals(), fed.torch.hook(spec))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-random = np.random.default_rng(rank)
-for _ in range(60):
-    x = torch.from_numpy(random.normal(size=(16, 8)).astype(np.float32))
-    optimizer.zero_grad()
-    loss = ((model(x) - x.sum(1, keepdim=True).tanh()) ** 2).mean()
-    loss.backward()
-    optimizer.step()
-flat = torch.cat([p.detach().flatten() for p in module.parameters()])
-print(float(loss.detach()), flat.numpy().tobytes().hex(), flush=True)
-torch.distributed.barrier()  # nobody's connections close while another rank still uses them
-os._exit(0)  # PyTorch 2.13 now and then aborts a process that ends in the usual way: docs/python.md
-"""
-
 
 def small_net():
     torch.manual_seed(5)
@@ -61,8 +33,49 @@ class Torch(CoordinatorTest):
                          "tensors 0.weight 4x1x3x3 | 0.bias 4 | 1.weight 4 | 1.bias 4 | 4.weight 3x144 | 4.bias 3 | "
                          "statistics 1.running_mean 4 | statistics 1.running_var 4")
         self.assertEqual(fed.torch.layout(torch.nn.Sequential(*(torch.nn.Linear(1, 1) for _ in range(200)))).count("|"), 399)
-        with self.assertRaisesRegex(TypeError, "0.weight is torch.float64"):
-            fed.torch.layout(torch.nn.Sequential(torch.nn.Linear(1, 1)).double())
+
+    def test_what_requires_a_gradient_travels(self):
+        module = small_net()
+        module[0].requires_grad_(False)
+        self.assertEqual(fed.torch.layout(module), "tensors 1.weight 4 | 1.bias 4 | 4.weight 3x144 | 4.bias 3 | "
+                                                   "statistics 1.running_mean 4 | statistics 1.running_var 4")
+        heads = dict(select=lambda name, tensor: name.startswith(("0.", "4.")) and name.endswith("bias"))
+        self.assertEqual(fed.torch.layout(module, **heads), "tensors 0.bias 4 | 4.bias 3")
+        fed.torch.save(module, self.folder + "/some.safetensors", **heads)
+        self.assertEqual(list(fed._tensors.load(self.folder + "/some.safetensors")), ["0.bias", "4.bias"])
+        other, params = small_net(), {"0.bias": np.full(4, 2, np.float32), "4.bias": np.full(3, 3, np.float32)}
+        fed.torch.load(other, params, **heads)
+        self.assertEqual((float(other[0].bias[0].detach()), float(other[4].bias[0].detach())), (2, 3))
+        with self.assertRaisesRegex(ValueError, "nothing would travel"):
+            fed.torch.layout(module.requires_grad_(False))
+
+    def test_names_are_the_modules_own(self):
+        compiled = torch.compile(torch.nn.Sequential(torch.nn.Linear(2, 1)), backend="eager")
+        within = torch.nn.Sequential(torch.compile(torch.nn.Linear(2, 1), backend="eager"))
+        for module in (compiled, within, torch.nn.DataParallel(compiled)):
+            self.assertEqual(fed.torch.layout(module), "tensors 0.weight 1x2 | 0.bias 1")
+
+    def test_tied_weights_travel_once(self):
+        module = torch.nn.Sequential(torch.nn.Linear(3, 3, bias=False), torch.nn.Linear(3, 3, bias=False))
+        module[1].weight = module[0].weight
+        self.assertEqual(fed.torch.layout(module), "tensors 0.weight 3x3")
+        fed.torch.load(module, {"0.weight": np.eye(3, dtype=np.float32)})
+        self.assertEqual(float(module[1].weight[2, 2].detach()), 1)
+
+    def test_store_is_the_opposite_of_load(self):
+        for kind in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+            module = small_net().to(kind)
+            fed.torch.save(module, self.folder + "/kind.safetensors")
+            saved = fed._tensors.load(self.folder + "/kind.safetensors")
+            params = {name: np.zeros_like(one) for name, one in saved.items()}
+            fed.torch.store(module, params)
+            other = small_net().to(kind)
+            fed.torch.load(other, params)
+            for name, one in module.state_dict().items():
+                if one.is_floating_point():
+                    np.testing.assert_array_equal(params[name], saved[name])
+                    self.assertTrue(torch.equal(other.state_dict()[name], one), name)
+                    self.assertEqual(other.state_dict()[name].dtype, kind)
 
     def federate(self, codec_up):
         """Let two devices with data of their own train small_net. Return the accuracy of the result on other data."""
@@ -111,27 +124,6 @@ class Torch(CoordinatorTest):
                 if done["outcome"] == "declined":
                     break
         self.assertIn("the task has a tensor 0.bias, this device's module has not", done["reason"])
-
-    def data_parallel(self, spec):
-        meeting = f"file://{self.folder}/meeting_of_{spec.partition(':')[0]}"
-        ranks = [subprocess.Popen([sys.executable, "-c", WORKER, str(rank), meeting, spec], stdout=subprocess.PIPE, text=True,
-                                  env=dict(os.environ, OMP_NUM_THREADS="1")) for rank in range(RANKS)]
-        said = [rank.communicate(timeout=120)[0].split() for rank in ranks]
-        self.assertEqual([rank.returncode for rank in ranks], [0] * RANKS)
-        self.assertEqual(said[0][1], said[1][1])  # same bits of the parameters
-        return sum(float(one[0]) for one in said) / RANKS, np.frombuffer(bytes.fromhex(said[0][1]), np.float32)
-
-    def test_the_hook_exchanges_gradients(self):
-        loss, plain = self.data_parallel("none")
-        _, exact = self.data_parallel("float32")
-        np.testing.assert_allclose(exact, plain, atol=1e-5)
-        coarse, parameters = self.data_parallel("3lc:s=1.75")
-        self.assertLess(coarse, loss + 0.1)
-        self.assertFalse(np.array_equal(parameters, exact))
-
-    def test_the_hook_refuses_an_unknown_codec(self):
-        with self.assertRaisesRegex(fed.Error, "nosuch"):
-            fed.torch.hook("nosuch")
 
 
 if __name__ == "__main__":

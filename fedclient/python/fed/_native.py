@@ -45,6 +45,7 @@ _FUNCTIONS = {
     "decode": (ctypes.c_int, [_address, _size, _address, _size, _text]),
     "free": (None, [_address]),
     "version": (_text, []),
+    "optimizer": (ctypes.c_int, [_text, _float, ctypes.POINTER(ctypes.c_double), _text]),
     "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, ctypes.c_uint, ctypes.POINTER(Callbacks),
                                    ctypes.POINTER(_address), _text]),
     "client_close": (None, [_address]),

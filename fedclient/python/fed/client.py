@@ -212,6 +212,7 @@ class Client:
                  *, name: str | None = None, evaluate: bool = False, slots: int = 1,
                  eligible: Callable[[], bool | str | None] | None = None,
                  progress: Callable[[Round, int, int], None] | None = None):
+        self.folder = os.fspath(state)
         self._train: Train | None = None
         self._on_event: Callable[[dict[str, Any]], None] | None = None
         self._failure: BaseException | None = None

@@ -7,56 +7,77 @@
         fed.torch.run(client, module, loader, torch.nn.functional.cross_entropy)
 
     ddp.register_comm_hook(fed.torch.Residuals(), fed.torch.hook("3lc:s=1.75"))
+
+What travels are the parameters that require a gradient, and running statistics. `select`, an argument of most functions here,
+chooses others: select(name, tensor) -> bool is asked about each parameter and each running statistic, frozen ones too. Devices and
+the task must choose the same. Names are those of the module itself, without what DistributedDataParallel and torch.compile add.
+Tensors of other types than float32 are converted to float32, and back.
 """
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import itertools
 import os
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping, Protocol, Union
 
 import numpy as np
 import torch
 
-from . import _tensors, codecs
+from . import _tensors
+from ._hook import Residuals, hook
+from ._modules import Select, tensors
+from ._optimizer import Memory, Optimizer, parse
 from .client import Client, Decline, Round, Train
 
-__all__ = ["Residuals", "hook", "layout", "load", "run", "save", "trainer"]
+__all__ = ["Residuals", "hook", "layout", "load", "run", "save", "store", "trainer"]
+
+Loader = Union[Iterable[Any], Callable[[Round], Iterable[Any]]]
+Step = Callable[[torch.nn.Module, Any], torch.Tensor]
 
 
-def _module_tensors(module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """The module's parameters, and its running statistics, which are the buffers of floats; both by name."""
-    parameters = {name: tensor.detach() for name, tensor in module.named_parameters()}
-    kept = module.state_dict().keys()
-    statistics = {name: tensor for name, tensor in module.named_buffers() if name in kept and tensor.is_floating_point()}
-    for name, tensor in itertools.chain(parameters.items(), statistics.items()):
-        if tensor.dtype != torch.float32:
-            raise TypeError(f"{name} is {tensor.dtype}; only float32 can be sent: convert the module with .float()")
-    return parameters, statistics
-
-
-def layout(module: torch.nn.Module) -> str:
+def layout(module: torch.nn.Module, select: Select = None) -> str:
     """The module's tensors as the text of a task's "model": "tensors conv1.weight 20x1x5x5 | ...". Running statistics
     come last. A scalar is a tensor of one value. Raises ValueError: the text is too long for a task."""
-    parameters, statistics = _module_tensors(module)
+    parameters, statistics = tensors(module, select)
     return _tensors.layout({name: tensor.shape for name, tensor in parameters.items()},
                            {name: tensor.shape for name, tensor in statistics.items()})
 
 
-def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
+def _all(module: torch.nn.Module, select: Select) -> dict[str, torch.Tensor]:
+    parameters, statistics = tensors(module, select)
+    return {**parameters, **statistics}
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().to("cpu", torch.float32).numpy()
+
+
+def save(module: torch.nn.Module, path: str | os.PathLike[str], select: Select = None) -> None:
     """Write the module's tensors as safetensors, for a task's "initial"."""
-    parameters, statistics = _module_tensors(module)
-    _tensors.save({name: tensor.cpu().numpy() for name, tensor in (*parameters.items(), *statistics.items())}, path)
+    _tensors.save({name: _array(tensor) for name, tensor in _all(module, select).items()}, path)
 
 
-def load(module: torch.nn.Module, params: Mapping[str, np.ndarray]) -> None:
+@torch.no_grad()
+def load(module: torch.nn.Module, params: Mapping[str, np.ndarray], select: Select = None) -> None:
     """Copy a model's arrays into the module. They may be those of a callback, or of Coordinator.model(). Raises Decline if
     they are not the module's tensors."""
-    parameters, statistics = _module_tensors(module)
-    own = {**parameters, **statistics}
+    own = _all(module, select)
     _check(own, params)
     for name, tensor in own.items():
         tensor.copy_(torch.from_numpy(params[name]).reshape(tensor.shape))
+
+
+def store(module: torch.nn.Module, params: Mapping[str, np.ndarray], select: Select = None) -> None:
+    """Copy the module's tensors into a model's arrays, which is what a callback of your own does last: the opposite of load().
+    Raises Decline if the arrays are not the module's tensors."""
+    own = _all(module, select)
+    _check(own, params)
+    for name, tensor in own.items():
+        params[name][...] = _array(tensor).reshape(params[name].shape)
+
+
+def _coarse(own: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies of the tensors whose type rounds float32: what they lost when they were loaded is not a change by training."""
+    return {name: tensor.detach().clone() for name, tensor in own.items() if tensor.dtype in (torch.float16, torch.bfloat16)}
 
 
 def _endless(loader: Iterable[Any]) -> Iterator[Any]:
@@ -68,14 +89,17 @@ def _endless(loader: Iterable[Any]) -> Iterator[Any]:
             yield batch
         if empty:
             raise ValueError("the loader has no batches")
+        if iter(loader) is loader:
+            raise ValueError("the loader has ended, and as a generator can't begin again: give a list, a DataLoader or another thing "
+                             "that can, or a function of the round that returns its batches")
 
 
-def _source(loader: Iterable[Any] | Callable[[Round], Iterable[Any]]) -> Callable[[Round], tuple[Iterator[Any], int]]:
-    """A function that returns a round's batches, and the number of samples that the device has."""
-    if callable(loader):
+def _source(loader: Loader) -> Callable[[Round], tuple[Iterator[Any], int | None]]:
+    """A function that returns a round's batches, and the number of samples that the device has; None: that is unknown."""
+    if callable(loader) and not isinstance(loader, Iterable):
         make = loader
 
-        def anew(told: Round) -> tuple[Iterator[Any], int]:
+        def anew(told: Round) -> tuple[Iterator[Any], int | None]:
             given = make(told)
             return _endless(given), _samples(given)
 
@@ -84,122 +108,149 @@ def _source(loader: Iterable[Any] | Callable[[Round], Iterable[Any]]) -> Callabl
     return lambda told: (endless, samples)
 
 
-def _samples(loader: Any) -> int:
+def _samples(loader: Any) -> int | None:
     """The number of samples in this device's data; for a loader without a data set, the number of batches."""
-    return len(getattr(loader, "dataset", loader))
+    for sized in (getattr(loader, "dataset", loader), loader):
+        try:
+            return len(sized)
+        except TypeError:
+            pass
+    return None
 
 
-def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], Iterable[Any]], loss: Callable[..., torch.Tensor],
-            optimizer: Callable[..., torch.optim.Optimizer] | None = None) -> Train:
+def _examples(batch: Any) -> int:
+    """How many examples a batch has: the first dimension of its first tensor."""
+    if isinstance(batch, torch.Tensor):
+        return batch.shape[0] if batch.dim() else 1
+    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (list, tuple)) else ()
+    return max((_examples(part) for part in parts), default=1)
+
+
+def _moved(batch: Any, device: torch.device) -> Any:
+    """The batch with its tensors on the device."""
+    if hasattr(batch, "to"):
+        return batch.to(device)
+    if isinstance(batch, Mapping):
+        return {key: _moved(part, device) for key, part in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(_moved(part, device) for part in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(_moved(part, device) for part in batch)
+    return batch
+
+
+def _step(loss: Callable[..., torch.Tensor] | None) -> Step:
+    """The step of trainer(loss=...)."""
+    def step(module: torch.nn.Module, batch: Any) -> torch.Tensor:
+        if isinstance(batch, (list, tuple)) and len(batch) > 1 and loss is not None:
+            return loss(module(*batch[:-1]), batch[-1])
+        if isinstance(batch, Mapping) and loss is None:
+            said = module(**batch)
+            value = said.get("loss") if isinstance(said, Mapping) else getattr(said, "loss", None)
+            if value is not None:
+                return value  # type: ignore[no-any-return]
+            raise TypeError("the module gives no loss for a batch of names: has the batch its labels? Else say step=, a function "
+                            "(module, batch) -> loss")
+        kind = f"a {type(batch).__name__}" + (f" of {len(batch)}" if isinstance(batch, (list, tuple)) else "")
+        raise TypeError(f"the batch is {kind}, " + ("and there is a loss" if loss is not None else "and there is no loss") +
+                        ": with a loss a batch is (x, y) or (x1, x2, y); without one it is a dict, and the module gives the loss. For "
+                        "others say step=, a function (module, batch) -> loss")
+
+    return step
+
+
+class _Optimizer(Protocol):
+    """What a training step needs: a task's optimizer, or PyTorch's."""
+
+    def zero_grad(self) -> None: ...
+    def step(self) -> Any: ...
+
+
+def trainer(module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.Tensor] | None = None,
+            optimizer: Callable[..., torch.optim.Optimizer] | None = None, *, step: Step | None = None, select: Select = None,
+            samples: int | None = None, state: str | os.PathLike[str] | None = None) -> Train:
     """A callback for Client.run. Each round it loads the model into the module, takes the task's local_steps batches
-    (x, y) of the loader, and returns the module's tensors.
+    of the loader, and returns the module's tensors.
 
-    loader     batches; a round continues where the last one ended. Or a function that gets the Round and returns that
-               round's batches: then a device that was killed takes the same batches again
-    loss       loss(module(x), y), a tensor of one value
-    optimizer  optimizer(parameters, lr=...), called anew each round with the task's learning_rate; torch.optim.SGD if None.
-               Moments are not kept from one round to the next
+    loader     yields batches: a DataLoader, a list, an IterableDataset, a generator; a round continues where the last one ended.
+               Or a function that gets the Round and returns that round's batches: then a device that was killed takes the same
+               batches again
+    loss       loss(module(x), y), a tensor of one value, for batches (x, y); loss(module(x1, x2), y) for (x1, x2, y). None: a batch
+               is a dict, and the loss is module(**batch).loss
+    optimizer  optimizer(parameters, lr=...) in place of the task's, called anew each round with the task's learning_rate; it
+               remembers nothing. None: the task's, with all its numbers. A task whose optimizer can't be had is declined
+    step       step(module, batch) -> loss, in place of `loss`, for all other batches and modules. It does not call backward()
+    samples    how many samples this device has. None: the length of the loader's data set, or of the loader; where neither has
+               one, the examples of the round
+    state      a folder for what the task's optimizer remembers, such as the client's; None: it forgets when the process ends
     """
-    source = _source(loader)
-    device = next(module.parameters()).device
+    if loss is not None and step is not None:
+        raise ValueError("say loss or step, not both: a step returns the loss")
+    source, memory = _source(loader), Memory(state)
+    value_of = step or _step(loss)
 
     def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
-        load(module, params)
-        batches, samples = source(told)
-        steps = (optimizer or torch.optim.SGD)(module.parameters(), lr=told.learning_rate)
-        module.train()
-        total = 0.0
-        for step in range(told.local_steps):
-            x, y = next(batches)
-            steps.zero_grad()
-            value = loss(module(x.to(device)), y.to(device))
-            value.backward()  # type: ignore[no-untyped-call,unused-ignore]
-            steps.step()
-            total += float(value.detach())
-            told.progress(step + 1, told.local_steps)
-            told.wanted()
-        parameters, statistics = _module_tensors(module)
-        for name, tensor in (*parameters.items(), *statistics.items()):
-            params[name][...] = tensor.cpu().numpy().reshape(params[name].shape)
-        return None, samples, {"loss": total / told.local_steps}
+        trained = [one for one in module.parameters() if one.requires_grad]
+        numbers = parse(told.optimizer, told.learning_rate) if optimizer is None else None
+        load(module, params, select)
+        own = None if numbers is None else Optimizer(trained, numbers)
+        before = memory.before(told) if own is not None and own.remembers else None
+        if own is not None and before is not None:
+            own.restore(before)
+        rounded = _coarse(_all(module, select))
+        batches, known = source(told)
+        steps: _Optimizer = own if own is not None else optimizer(trained, lr=told.learning_rate)  # type: ignore[misc]
+        loss_sum, seen = _steps(module, batches, value_of, steps, told)
+        _store_change(_all(module, select), rounded, params)
+        if own is not None and own.remembers:
+            memory.keep(told, before, own.state())
+        return None, samples or known or seen, {"loss": loss_sum / told.local_steps}
 
     return train
+
+
+def _steps(module: torch.nn.Module, batches: Iterator[Any], value_of: Step, optimizer: _Optimizer, told: Round) -> tuple[float, int]:
+    """Train a round's steps. Returns the sum of their losses, and how many examples they had."""
+    device = next(module.parameters()).device
+    module.train()
+    total, seen = 0.0, 0
+    for done in range(told.local_steps):
+        batch = _moved(next(batches), device)
+        optimizer.zero_grad()
+        value = value_of(module, batch)
+        value.backward()  # type: ignore[no-untyped-call,unused-ignore]
+        optimizer.step()
+        total, seen = total + float(value.detach()), seen + _examples(batch)
+        told.progress(done + 1, told.local_steps)
+        told.wanted()
+    return total, seen
+
+
+def _store_change(own: Mapping[str, torch.Tensor], rounded: Mapping[str, torch.Tensor], params: Mapping[str, np.ndarray]) -> None:
+    """Put what was trained into the arrays. To those that the module rounded, add what the training changed: else an update
+    would undo the digits that the module's type has not."""
+    for name, tensor in own.items():
+        if name in rounded:
+            params[name][...] += (_array(tensor) - _array(rounded[name])).reshape(params[name].shape)
+        else:
+            params[name][...] = _array(tensor).reshape(params[name].shape)
 
 
 def _check(own: Mapping[str, torch.Tensor], params: Mapping[str, np.ndarray]) -> None:
     """Decline a task whose tensors are not the module's."""
     for name in sorted(own.keys() | params.keys()):
         if name not in own:
-            raise Decline(f"the task has a tensor {name}, this device's module has not: change the task's model or the module")
+            raise Decline(f"the task has a tensor {name}, this device's module has not, or does not train it: change the task's model, the "
+                          "module, or what select= chooses")
         if name not in params:
-            raise Decline(f"this device's module has a tensor {name}, the task has not: change the task's model or the module")
+            raise Decline(f"this device's module has a tensor {name}, the task has not: change the task's model, the module, or what select= "
+                          "chooses")
         if (tuple(own[name].shape) or (1,)) != params[name].shape:
             raise Decline(f"{name} has the shape {params[name].shape} in the task, and {tuple(own[name].shape)} here")
 
 
-def run(client: Client, module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], Iterable[Any]],
-        loss: Callable[..., torch.Tensor], optimizer: Callable[..., torch.optim.Optimizer] | None = None,
-        on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
-    """Take part with this module until the task is finished: Client.run with trainer(...)."""
-    client.run(trainer(module, loader, loss, optimizer), on_event)
-
-
-class Residuals:
-    """The state of a hook: the residual of this process for each of DDP's buckets. DDP makes other buckets after the
-    first step; a bucket of another size begins with zeros."""
-
-    def __init__(self) -> None:
-        self.of: dict[int, torch.Tensor] = {}
-
-    def bucket(self, index: int, buffer: torch.Tensor) -> torch.Tensor:
-        found = self.of.get(index)
-        if found is None or found.numel() != buffer.numel():
-            found = self.of[index] = torch.zeros(buffer.numel())
-        return found
-
-
-def _all_gather_bytes(message: bytes) -> list[bytes]:
-    """Every process's message, in the order of ranks."""
-    world = torch.distributed.get_world_size()
-    own = torch.frombuffer(bytearray(message), dtype=torch.uint8)
-    length = torch.tensor([own.numel()])
-    lengths = [torch.zeros_like(length) for _ in range(world)]
-    torch.distributed.all_gather(lengths, length)
-    room = int(max(lengths))
-    padded = torch.zeros(room, dtype=torch.uint8)
-    padded[:own.numel()] = own
-    parts = [torch.zeros_like(padded) for _ in range(world)]
-    torch.distributed.all_gather(parts, padded)
-    return [bytes(part[:int(n)].numpy()) for part, n in zip(parts, lengths)]
-
-
-def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future[torch.Tensor]]:
-    """A communication hook for DistributedDataParallel, on gloo: gradients are sent through a codec with error feedback.
-
-        ddp.register_comm_hook(fed.torch.Residuals(), fed.torch.hook("3lc:s=1.75"))
-
-    Each process gathers all messages and adds them in the order of ranks, so all get the same bits. The residual is in
-    the state; each process has its own. Raises fed.Error: an unknown codec.
-    """
-    codecs.encode(spec, np.zeros(1, np.float32))  # an unknown codec is refused here, not in the first backward pass
-
-    # The function has no annotations: PyTorch compares annotations with its own types, and refuses
-    # strings.
-    def exchange(state, bucket):  # type: ignore[no-untyped-def]
-        buffer = bucket.buffer()
-        flat = buffer.detach().cpu().contiguous()
-        residual, total = state.bucket(bucket.index(), flat), torch.zeros_like(flat)
-        sizes = [gradient.numel() for gradient in bucket.gradients()]  # encode tensor by tensor: a codec's scale is for one tensor
-        parts = [codecs.encode(spec, x, residual=r) for x, r in zip(torch.split(flat, sizes), torch.split(residual, sizes))]
-        packs = _all_gather_bytes(b"".join(len(part).to_bytes(4, "little") + part for part in parts))
-        for pack in packs:
-            at = 0
-            for values in torch.split(total, sizes):
-                end = at + 4 + int.from_bytes(pack[at:at + 4], "little")
-                codecs.decode_add(pack[at + 4:end], values, 1.0 / len(packs))
-                at = end
-        done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        done.set_result(total.to(buffer.device))
-        return done
-
-    return exchange
+def run(client: Client, module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.Tensor] | None = None,
+        optimizer: Callable[..., torch.optim.Optimizer] | None = None, on_event: Callable[[dict[str, Any]], None] | None = None, *,
+        step: Step | None = None, select: Select = None, samples: int | None = None) -> None:
+    """Take part with this module until the task is finished: Client.run with trainer(...), whose state is in the client's folder."""
+    client.run(trainer(module, loader, loss, optimizer, step=step, select=select, samples=samples, state=client.folder), on_event)
