@@ -1,5 +1,5 @@
-/* The C interface of the Python package: the codecs and the client as functions of plain numbers,
- * texts and addresses. So Python need not know the layout of any C struct. */
+/* The C interface of the Python package: the codecs, splits of data and the client as functions of
+ * plain numbers, texts and addresses. So Python need not know the layout of any C struct. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDPY_H
 #define FEDPY_H
@@ -42,6 +42,19 @@ int fedpy_add(const uint8_t *message, size_t len, float weight, float *y, size_t
 int fedpy_decode(const uint8_t *message, size_t len, float *y, size_t n, char *error);
 
 void fedpy_free(void *memory);
+
+/**
+ * Split n samples among clients as the simulator does (fedtrain/split.h).
+ *
+ * spec    a split, such as "dirichlet:alpha=0.5"
+ * label   uint8[n], each < kinds; NULL: the samples have no classes
+ * group   uint32[n], each < kinds; NULL: the samples have no groups. Not both
+ * index   uint32[n]: client k's samples are index[start[k]] to index[start[k + 1] - 1]
+ * start   uint64[clients + 1]
+ */
+int fedpy_partition(const char *spec, const uint8_t *label, const uint32_t *group, size_t n,
+                    uint32_t kinds, uint32_t clients, uint64_t seed, uint32_t *index,
+                    uint64_t *start, char *error);
 
 typedef struct fedpy_client fedpy_client;
 typedef struct fedpy_round fedpy_round;

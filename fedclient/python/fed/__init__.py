@@ -1,9 +1,9 @@
 """Federated learning: coordinators, devices with a trainer in Python, simulations, codecs. The work is done by the
 project's C programs and libraries. fed.torch and fed.flower are imported by themselves."""
 # SPDX-License-Identifier: Apache-2.0
-from . import codecs, sim
+from . import codecs, data, sim
 from ._native import Error
 from .client import Client, Decline, Round
 from .coordinator import Coordinator
 
-__all__ = ["Client", "Coordinator", "Decline", "Error", "Round", "codecs", "sim"]
+__all__ = ["Client", "Coordinator", "Decline", "Error", "Round", "codecs", "data", "sim"]

@@ -34,6 +34,8 @@ _FUNCTIONS = {
     "add": (ctypes.c_int, [_address, _size, _float, _address, _size, _text]),
     "decode": (ctypes.c_int, [_address, _size, _address, _size, _text]),
     "free": (None, [_address]),
+    "partition": (ctypes.c_int, [_text, _address, _address, _size, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64, _address, _address,
+                                 _text]),
     "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, ctypes.c_uint, TRAIN, MAY_TRAIN, ROOM,
                                    _address, ctypes.POINTER(_address), _text]),
     "client_close": (None, [_address]),
