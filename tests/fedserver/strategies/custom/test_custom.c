@@ -14,13 +14,13 @@
 enum { UPDATES = 3, VALUES = 2 };
 
 /** What the program does with a question. */
-typedef enum conduct { ADD_UP, FAIL, LEAVE, INFINITE } conduct;
+typedef enum program_way { ADD_UP, FAIL, LEAVE, INFINITE } program_way;
 
 typedef struct program {
     char directory[256];
     int listener;
     pthread_t thread;
-    conduct conduct;
+    program_way way;
     bool writable; /* could the program change the updates? */
     float first[VALUES];
 } program;
@@ -37,7 +37,7 @@ static void combine(program *p, const uint64_t head[2], const int files[2]) {
             u[i] += rows[k * VALUES + i];
         }
     }
-    if (p->conduct == INFINITE) {
+    if (p->way == INFINITE) {
         u[1] = INFINITY;
     }
     munmap((void *)(uintptr_t)rows, 24);
@@ -61,9 +61,9 @@ static void *serve(void *user) {
     const struct {
         uint32_t failed;
         char reason[16];
-    } answer = {p->conduct == FAIL, "no idea"};
-    if (p->conduct != LEAVE) {
-        (void)!send(asker, &answer, p->conduct == FAIL ? 11 : 4, 0);
+    } answer = {p->way == FAIL, "no idea"};
+    if (p->way != LEAVE) {
+        (void)!send(asker, &answer, p->way == FAIL ? 11 : 4, 0);
     }
     close(files[0]);
     close(files[1]);
@@ -71,8 +71,8 @@ static void *serve(void *user) {
     return NULL;
 }
 
-static void program_open(program *p, conduct conduct) {
-    *p = (program){.conduct = conduct};
+static void program_open(program *p, program_way way) {
+    *p = (program){.way = way};
     fed_test_tmpdir(p->directory, sizeof p->directory);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%.80s/strategy.sock", p->directory);
@@ -91,30 +91,31 @@ static void program_close(program *p) {
 /** Let the strategy of the spec combine three updates; the second that arrived is the first by
  * device. */
 static fed_status ask(const char *directory, const char *spec, const atomic_bool *stop,
-                      float u[VALUES], fed_error *err) {
+                      float u[VALUES], fed_error *why) {
     fedserver_strategy strategy;
     fedserver_rows rows;
-    assert_fed_ok_err(fedserver_strategy_parse(spec, &strategy, err));
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_strategy_parse(spec, &strategy, &err));
     assert_true(fedserver_strategy_needs_all(&strategy));
     assert_true(fedserver_strategy_is_outside(&strategy));
-    assert_fed_ok_err(fedserver_rows_open(&rows, directory, VALUES, err));
+    assert_fed_ok_err(fedserver_rows_open(&rows, directory, VALUES, &err));
     for (int k = 0; k < UPDATES; k++) {
         const float x[VALUES] = {(float)k, 10.0f * (float)k};
-        assert_fed_ok_err(fedserver_rows_add(&rows, k == 1 ? -5 : k, 1, x, err));
+        assert_fed_ok_err(fedserver_rows_add(&rows, k == 1 ? -5 : k, 1, x, &err));
     }
     fedserver_rows_sort(&rows);
     rows.stop = stop;
     const fed_status status =
-        strategy.combine.vtable->combine(strategy.combine.param, &rows, u, err);
+        strategy.combine.vtable->combine(strategy.combine.param, &rows, u, why);
     fedserver_rows_close(&rows);
     return status;
 }
 
-static void expect(conduct conduct, fed_status status, const char *words) {
+static void expect(program_way way, fed_status status, const char *words) {
     program p;
     float u[VALUES] = {0};
     fed_error err = {0};
-    program_open(&p, conduct);
+    program_open(&p, way);
     assert_fed_status(ask(p.directory, "custom", NULL, u, &err), status);
     if (words != NULL) {
         assert_fed_says(err, words);
