@@ -6,8 +6,9 @@
 Clients hold equal parts of MNIST, and train `steps` batches a round that make one pass through at most 320 samples. Each kind runs
 with the smaller and the larger number of rounds, in turn. The difference is the cost of the rounds alone: without imports, Ray's start
 or enrolment, which stand in a column of their own. CPU is that of all processes of a run, also of those that have left their parent.
-Accuracy is that of the longer run's model on the 10,000 test pictures. It needs torch, flwr[simulation], pfl and the package fed, of
-which those missing are left out; FED_MNIST_DIR names MNIST's folder. The exit status is 77 where torch or fed is missing.
+A first run of fed enrols its clients, which later ones of as many clients take up: its CPU stands in brackets. Accuracy is that of the
+longer run's model on the 10,000 test pictures. It needs torch, flwr[simulation], pfl and the package fed, of which those missing are
+left out; FED_MNIST_DIR names MNIST's folder. The exit status is 77 where torch or fed is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
@@ -268,6 +269,7 @@ def compare(options, kinds):
     """Measure all kinds alternately, and print a row for each."""
     short, long = (int(one) for one in options["rounds"].split(","))
     times = {kind: {short: [], long: []} for kind in kinds}
+    enrolled = measure({**options, "run": "fed", "rounds": "1"})["cpu"] if "fed" in kinds else 0.0  # kept for the runs that are measured
     for _ in range(int(options["repeats"])):
         for rounds in (short, long):
             for kind in kinds:
@@ -277,7 +279,8 @@ def compare(options, kinds):
         few, many = (sorted(times[kind][rounds], key=lambda one: one["cpu"])[len(times[kind][rounds]) // 2] for rounds in (short, long))
         cpu, wall = (many[name] - few[name] for name in ("cpu", "wall"))
         start = few["cpu"] - cpu * short / (long - short)
-        print(f"| {options['models']} | {options['clients']} | {kind} | {updates / wall:.1f} | {1e3 * cpu / updates:.2f} | {start:.1f} | "
+        once = f" (once {enrolled:.1f})" if kind == "fed" else ""
+        print(f"| {options['models']} | {options['clients']} | {kind} | {updates / wall:.1f} | {1e3 * cpu / updates:.2f} | {start:.1f}{once} | "
               f"{many['peak'] / 1e6:.0f} | {100 * many['accuracy']:.2f} |", flush=True)
 
 

@@ -326,7 +326,10 @@ class _Module:
         return _batches(self.given, told.batch, told.seed)
 
     def train(self, params: dict[str, np.ndarray], told: Round) -> tuple[int | None, Mapping[str, Any]]:
-        self.torch.manual_seed(told.seed)
+        # torch.manual_seed would cost 1 ms, and without a GPU keep a list of all seeds for it.
+        self.torch.default_generator.manual_seed(told.seed)
+        if self.torch.cuda.is_initialized():
+            self.torch.cuda.manual_seed_all(told.seed)
         self.given = self._shard(told)
         for name, one in self.counters.items():
             one.copy_(self.first[name])
