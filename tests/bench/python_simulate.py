@@ -140,7 +140,7 @@ def run_flower(options):
             self.k = k
 
         def fit(self, parameters, config):
-            cache = FLOWER_CACHE
+            cache = vars(lenet).setdefault("flower", {})  # of the process: Ray sends what is in this file anew with each call
             if not cache:
                 torch.set_num_threads(1)
                 cache["shards"], cache["batch"] = make_shards(options)
@@ -177,9 +177,6 @@ def run_flower(options):
         for one, values in zip(module.parameters(), parameters_to_ndarrays(kept["model"])):
             one.copy_(torch.from_numpy(values))
     return accuracy(module)
-
-
-FLOWER_CACHE = {}
 
 
 def run_pfl(options):

@@ -11,6 +11,7 @@ import unittest
 
 import fed
 import numpy as np
+from fed import _tensors
 
 try:
     import torch
@@ -150,7 +151,8 @@ class Functions(SimulateTest):
     def test_results_are_not_overwritten(self):
         self.simulate(train=fit, out=self.folder + "/same")
         with self.assertRaisesRegex(fed.Error, "there are results already"):
-            self.simulate(train=fit, out=self.folder + "/same")
+            self.simulate({"other": np.zeros(3)}, train=fit, out=self.folder + "/same")
+        self.assertEqual(list(_tensors.load(self.folder + "/same/initial.safetensors")), ["w", "b"])
 
     def test_spawned_workers_do_the_same(self):
         forked, spawned = (self.simulate(train=fit, evaluate=error, start=start) for start in ("fork", "spawn"))
@@ -289,6 +291,19 @@ class Modules(SimulateTest):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             return self.net()[0].bias.detach().numpy()
+
+    def test_what_does_not_travel_does_not_pass_from_client_to_client(self):
+        class Counting(torch.nn.Linear):
+            def __init__(self):
+                super().__init__(5, 3)
+                self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+            def forward(self, x):
+                self.steps += 1
+                return super().forward(x) * self.steps
+
+        one, two = (self.simulate(Counting, processes=count, learning_rate=0.01, codec_up="float32").model()["weight"] for count in (1, 2))
+        self.assertEqual(one.tobytes(), two.tobytes())
 
     def test_a_module_that_raises(self):
         class Broken(torch.nn.Linear):

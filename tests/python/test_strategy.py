@@ -1,7 +1,11 @@
 """fed.strategy: a strategy in Python for a real coordinator. tests/python/test_simulate.py has those of simulations."""
 # SPDX-License-Identifier: Apache-2.0
 import logging
+import os
 import pathlib
+import socket
+import struct
+import sys
 import time
 import unittest
 
@@ -68,6 +72,34 @@ class StrategyTest(CoordinatorTest):
                     break
                 time.sleep(0.05)
         np.testing.assert_allclose(self.coordinator.model()["w"], 2, atol=1e-5)
+
+    def ask(self, rows, place):
+        """Ask the server in this folder as a coordinator does. Returns its answer and the result."""
+        updates, memory = (os.memfd_create(name) for name in ("updates", "change"))
+        os.write(updates, rows.astype(np.float32).tobytes())
+        os.write(memory, np.array(place, np.uint64).tobytes() + bytes(4 * rows.shape[1]))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
+            one.connect(self.folder + "/strategy.sock")
+            socket.send_fds(one, [struct.pack("=QQ", *rows.shape)], [updates, memory])
+            answer = one.recv(400)
+        os.lseek(memory, 8 * len(place), os.SEEK_SET)
+        result = np.frombuffer(os.read(memory, 4 * rows.shape[1]), np.float32)
+        os.close(updates)
+        os.close(memory)
+        return int.from_bytes(answer[:4], sys.byteorder), answer[4:].decode(), result.tolist()
+
+    def test_updates_come_in_the_order_of_devices(self):
+        rows = np.arange(12).reshape(3, 4)
+        with fed.strategy.serve(self.folder, lambda updates: updates[0] - 100 * updates[2]):
+            self.assertEqual(self.ask(rows, [2, 0, 1]), (0, "", (rows[2] - 100 * rows[1]).tolist()))
+
+    def test_a_wrong_result_is_not_taken(self):
+        logging.getLogger("fed").addHandler(logging.NullHandler())
+        for wrong in (lambda updates: updates[0] / 0, lambda updates: updates):
+            with np.errstate(all="ignore"), fed.strategy.serve(self.folder, wrong):
+                failed, why, result = self.ask(np.ones((2, 3)), [0, 1])
+                self.assertEqual((failed, result), (1, [0, 0, 0]))
+                self.assertRegex(why, r"ValueError: the strategy returned (a value that is not finite|an array of shape \(2, 3\), not \(3,\))")
 
     def test_one_program_at_a_time(self):
         with fed.strategy.serve(self.folder, np.sum):
