@@ -19,7 +19,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 580  # limit in seconds
-IN_WHEEL = ["test_codecs", "test_coordinator", "test_notebook", "test_sim"]
+IN_WHEEL = ["test_codecs", "test_coordinator", "test_data", "test_notebook", "test_sim"]
 OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
 
 
