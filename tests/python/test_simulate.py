@@ -76,7 +76,13 @@ class Functions(SimulateTest):
     """Clients whose trainer is a function of NumPy arrays."""
 
     def test_a_run_learns_and_leaves_fedsims_files(self):
-        result = self.simulate(train=fit, evaluate=error, rounds=8)
+        def busy(model, round, shard):
+            until = time.thread_time() + 0.02  # more than fedsim itself takes for a client
+            while time.thread_time() < until:
+                pass
+            return fit(model, round, shard)
+
+        result = self.simulate(train=busy, evaluate=error, rounds=8)
         self.assertTrue(result.summary["finished"])
         rows = result._rows("rounds.csv")
         self.assertEqual([row["counted"] for row in rows], [20] * 8)
@@ -88,6 +94,7 @@ class Functions(SimulateTest):
         self.assertEqual(evaluations[-1]["version"], 8)
         self.assertAlmostEqual(evaluations[-1]["norm"], np.abs(result.model()["w"]).sum(), places=5)
         self.assertEqual([row["samples"] for row in result._rows("clients.csv")], [20] * 20)
+        self.assertGreater(result.summary["total_cpu_s"], result.summary["train_cpu_s"] + result.summary["evaluate_cpu_s"])
         self.assertIn("<svg", pathlib.Path(result.folder, "report.html").read_text())
 
     def test_the_number_of_processes_changes_no_bit(self):

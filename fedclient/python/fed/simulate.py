@@ -129,6 +129,8 @@ def simulate(model: Callable[[], Any] | Mapping[str, Any], shards: Sequence[Any]
     job = _Job(model, shards, train, evaluate, loss, optimizer, seed)
     layout = job.prepare(folder / "initial.safetensors")
     (folder / "model.txt").write_text(layout + "\n", encoding="utf-8")
+    if evaluate is None:
+        keys["evaluate_every"] = 1_000_000  # there is nothing to measure
     keys = {**_crowd(), **keys, "clients": len(shards), "model": f"@{folder / 'model.txt'}",
             "initial": folder / "initial.safetensors", "seed": seed}
     count = min(_cores() if processes is None else operator.index(processes), len(shards))
