@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "deploy/sim/clients/clients.h"
 #include "deploy/sim/commands.h"
 #include "deploy/sim/progress_bar.h"
 #include "deploy/sim/report/report.h"
@@ -105,11 +106,14 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
 }
 
 /** Choose where the run keeps its files. In one process the coordinator gets a temporary directory,
- * and the state for --resume lies in the run's directory. A run over HTTPS can't be resumed. */
+ * and the state for --resume lies in the run's directory. A run over HTTPS can't be resumed, nor
+ * one with trainers: a step that a trainer has under way could take too long to be waited for. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
                       char coordinator[SIM_PATH], char model[SIM_PATH]) {
     o->model = sim_path(model, directory, "model.safetensors");
-    if (o->transport == SIM_INPROC) {
+    if (sim_has_trainers(o)) {
+        o->state = NULL;
+    } else if (o->transport == SIM_INPROC) {
         o->state = sim_path(state, directory, "state");
         o->resume = exists(directory, "state/run");
     } else {

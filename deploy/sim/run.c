@@ -19,6 +19,9 @@
 static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
+    if (sim_has_trainers(clients->options)) {
+        return FED_OK;
+    }
     FED_TRY(fed_arch_load(model, &arch, err)); /* reads "@FILE", too */
     fed_status status = fedtrain_data_fits(&clients->train, &arch, &why);
     if (status == FED_OK) {
@@ -91,6 +94,9 @@ static fed_status run_clients(sim_clients *clients, const sim_watch *watch, fed_
     const int64_t since_ms = resumed ? clients->began_wall_ms : start_ms;
     log->wall_s = 1e-3 * (double)(fed_clock_monotonic_ms() - since_ms);
     log->total_cpu_s = clients->kept.cpu_s + sim_cpu_s() - clients->before_cpu_s;
+    if (sim_has_trainers(clients->options)) { /* theirs is not this process's CPU time */
+        log->total_cpu_s += log->train_cpu_s + log->evaluate_cpu_s;
+    }
     FED_TRY(status);
     log->finished = true;
     return check(log, clients, err);

@@ -1,5 +1,5 @@
-/* The C interface of the Python package: the codecs and the client as functions of plain numbers,
- * texts and addresses. So Python need not know the layout of any C struct. */
+/* The C interface of the Python package: the codecs, splits of data and the client as functions of
+ * plain numbers, texts and addresses. So Python need not know the layout of any C struct. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDPY_H
 #define FEDPY_H
@@ -74,6 +74,21 @@ enum {
 /** Parse an optimizer's spec into number[FEDPY_OPTIMIZER_NUMBERS], which is untouched after a
  * failure. learning_rate is used if the spec does not name lr. Returns a fed_status. */
 int fedpy_optimizer(const char *spec, float learning_rate, double *number, char *error);
+
+/* Samples of clients. */
+
+/**
+ * Split n samples among clients as the simulator does (fedtrain/split.h).
+ *
+ * spec    a split, such as "dirichlet:alpha=0.5"
+ * label   uint8[n], each < kinds; NULL: the samples have no classes
+ * group   uint32[n], each < kinds; NULL: the samples have no groups. Not both
+ * index   uint32[n]: client k's samples are index[start[k]] to index[start[k + 1] - 1]
+ * start   uint64[clients + 1]
+ */
+int fedpy_partition(const char *spec, const uint8_t *label, const uint32_t *group, size_t n,
+                    uint32_t kinds, uint32_t clients, uint64_t seed, uint32_t *index,
+                    uint64_t *start, char *error);
 
 typedef struct fedpy_client fedpy_client;
 typedef struct fedpy_round fedpy_round;

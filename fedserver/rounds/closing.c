@@ -83,7 +83,8 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
 }
 
 bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *t) {
-    return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values;
+    return rounds->apart_values > 0 && (t->arch.layout.size >= rounds->apart_values ||
+                                        fedserver_strategy_is_outside(&t->strategy));
 }
 
 /* Fail if the closing is to stop, so that the thread ends early. */
@@ -237,7 +238,8 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     c->rounds = (fedserver_rounds){.store = rounds->store,
                                    .directory = rounds->directory,
                                    .where = rounds->where,
-                                   .term = rounds->term};
+                                   .term = rounds->term,
+                                   .stop = &c->stop};
     c->bell = rounds->bell;
     c->apart = true;
     c->started = fed_thread_start(&c->thread, run, c);

@@ -46,7 +46,8 @@ typedef struct fedserver_closed {
 fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
 
-/** Is the model so large that a thread of its own is to make the version? */
+/** Is a thread of its own to make the version? So it is where the model is large, and where the
+ * strategy waits for another program. */
 bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *training);
 
 /** Make the version now, in the calling thread and with `rounds`' handle of the store. */

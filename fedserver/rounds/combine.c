@@ -54,6 +54,7 @@ static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training
                               const fedserver_drift *drift, float *change, fed_error *err) {
     gathering g = {.training = t, .drift = drift};
     FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
+    g.rows.stop = rounds->stop;
     fed_status status = fedserver_stored_each(rounds, t, t->round.number, gather_stored, &g, err);
     if (status == FED_OK) {
         /* D1 in docs/durability.md: no counted update is missing. */

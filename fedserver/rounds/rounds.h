@@ -103,6 +103,7 @@ typedef struct fedserver_rounds {
      * must be called. */
     size_t apart_values;
     int bell;
+    const atomic_bool *stop; /* in such a thread: becomes true when it should end; NULL: never */
 
     fedserver_devices devices;
     /* [task_count]. A task keeps its address while it is in memory. */

@@ -21,7 +21,7 @@ fed_status fedserver_rows_open(fedserver_rows *rows, const char *directory, size
                         strerror(errno));
     }
     unlink(path);
-    *rows = (fedserver_rows){.file = file, .columns = columns};
+    *rows = (fedserver_rows){.file = file, .columns = columns, .directory = directory};
     return FED_OK;
 }
 

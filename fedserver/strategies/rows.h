@@ -3,6 +3,8 @@
 #ifndef FEDSERVER_ROWS_H
 #define FEDSERVER_ROWS_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,9 +26,12 @@ typedef struct fedserver_rows {
     /* [count]: the update of each row, in the order of arrival until fedserver_rows_sort */
     fedserver_row *row;
     size_t count, cap;
+    const char *directory;   /* that of fedserver_rows_open */
+    const atomic_bool *stop; /* becomes true when a strategy should fail soon; NULL: never */
 } fedserver_rows;
 
-/** Open an empty matrix. Its file lies in the directory and has no name, so the system removes it
+/** Open an empty matrix, whose `stop` is NULL. Its file lies in the directory, a text that outlives
+ * it, and has no name, so the system removes it
  * however the process ends. Threads may have a matrix each in a directory, but only one
  * process may. End with fedserver_rows_close. */
 fed_status fedserver_rows_open(fedserver_rows *rows, const char *directory, size_t columns,

@@ -212,6 +212,10 @@ fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t
     return vtable->dense || vtable->compares ? check_codec(vtable, codec_up, err) : FED_OK;
 }
 
+bool fedserver_strategy_is_outside(const fedserver_strategy *strategy) {
+    return strategy->combine.vtable != NULL && strategy->combine.vtable->outside;
+}
+
 bool fedserver_strategy_needs_all(const fedserver_strategy *strategy) {
     return strategy->combine.vtable != NULL && strategy->combine.vtable->combine != NULL;
 }

@@ -31,6 +31,8 @@
  *                         Blanchard et al. 2017, section 4
  *   multikrum  f=1, m=0   the mean of the m best updates by krum's score; m=0: all but f + 2
  *                         Blanchard et al. 2017
+ *   custom     wait=60    what a program of the operator's answers within that many seconds
+ *                         (docs/protocol.md#a-strategy-of-your-own)
  *
  * A vector to a change d, the model being w += d:
  *   fedavg                                         d = u
@@ -46,10 +48,10 @@
  * FedProx (Li et al. 2020) runs in the client: "+prox:mu=0.01" in the task's optimizer goes with
  * any strategy.
  *
- * Rules that need all updates at once (median, trimmed, krum, multikrum) count each update once.
- * The samples that an update claims and its staleness do not change that: a claim must not buy
- * weight. When the round commits, these rules read the updates from the store, through a temporary
- * file (rows.h).
+ * Rules that need all updates at once (median, trimmed, krum, multikrum, custom) count each update
+ * once. The samples that an update claims and its staleness do not change that: a claim must not
+ * buy weight. When the round commits, these rules read the updates from the store, through a
+ * temporary file (rows.h).
  *
  * Every strategy gives the same bits from the same updates. The order of arrival and kills of the
  * coordinator in between make no difference.
@@ -76,6 +78,8 @@ typedef struct fedserver_strategy_vtable {
     /** Does combine compare distances between updates? Then the error of a message must be smaller
      * than its update. */
     bool compares;
+    /** Does combine wait for another program? Then it runs in a thread of its own. */
+    bool outside;
 
     /** Replace the combined vector u by the model's change d, for the n trained values. state:
      * float32[moments * n] */
@@ -138,6 +142,9 @@ fed_status fedserver_codec_try(const fedcodec *codec, fedserver_codec_trial *tri
 fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t minimum,
                                     uint32_t goal, const fedcodec *codec_up,
                                     fed_error *err) FED_CHECKED;
+
+/** Does the strategy wait for another program? */
+bool fedserver_strategy_is_outside(const fedserver_strategy *strategy);
 
 bool fedserver_strategy_needs_all(const fedserver_strategy *strategy);
 

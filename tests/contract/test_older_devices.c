@@ -313,7 +313,9 @@ FED_TEST_WITH(each_strategy_and_each_addition, world *w) {
     thing t = plain("float32");
     for (size_t k = 0; (strategy = fedserver_strategy_at(k)) != NULL; k++) {
         snprintf(t.strategy, sizeof t.strategy, "%s", strategy->name);
-        check(w, &t);
+        if (!strategy->outside) {
+            check(w, &t);
+        }
     }
     for (size_t k = 0; (addition = fedserver_addition_at(k)) != NULL; k++) {
         snprintf(t.strategy, sizeof t.strategy, "fedavg+%s", addition->example);

@@ -24,7 +24,7 @@ ROOMS = {
     "fedclient/train/": {"fed", "fedtrain"},
     "fedclient/datacenter/": {"fed", "fedcodec", "fedtrain", "feddc", "fednic"},
     "fedclient/apps/": {"fed", "fedcodec", "fedclient", "fedtrain", "feddc", "fednic"},
-    "fedclient/python/": {"fed", "fedcodec", "fedclient"},
+    "fedclient/python/": {"fed", "fedcodec", "fedclient", "fedtrain"},
     "fedclient/bindings/java/": {"fed", "fedcodec", "fedclient"},
     "fedclient/examples/": {"fed", "fedclient", "feddc"},
     "fedclient/examples/baremetal/": {"fed", "fedclient", "fedtrain"},

@@ -21,7 +21,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS, LONG_SECONDS = 580, 2300  # limits in seconds
 ALONE = ["test_large_models", "test_notebook", "test_recipes"]  # not among `tests`
-IN_WHEEL = ["test_codecs", "test_coordinator", "test_notebook", "test_sim"]
+IN_WHEEL = ["test_codecs", "test_coordinator", "test_data", "test_notebook", "test_sim"]
 OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
 
 

@@ -12,10 +12,22 @@
 #include "fed/hash.h"
 #include "fed/threads.h"
 
-static fed_status open_workers(sim_clients *clients) {
+static fed_status open_workers(sim_clients *clients, fed_error *err) {
     clients->workers = calloc(clients->options->threads, sizeof *clients->workers);
+    int sockets[SIM_TRAINERS_MOST] = {0};
+    uint32_t trainers = 0;
     FED_REQUIRE(clients->workers != NULL, FED_ENOMEM);
+    if (sim_has_trainers(clients->options)) {
+        FED_TRY(sim_trainers_read(clients->options->trainers, sockets, &trainers, err));
+        if (trainers != clients->options->threads) {
+            return fed_fail(err, FED_EINVAL,
+                            "trainers=%.60s names %u sockets, but %u steps are to run at a time; "
+                            "give a socket for each",
+                            clients->options->trainers, trainers, clients->options->threads);
+        }
+    }
     for (uint32_t i = 0; i < clients->options->threads; i++) {
+        clients->workers[i].trainer.socket = i < trainers ? sockets[i] : -1;
         clients->workers[i].next = clients->free_workers;
         clients->free_workers = &clients->workers[i];
     }
@@ -95,11 +107,7 @@ static fed_status open_stores(sim_clients *clients, fed_error *err) {
                            memory_to_spare(), &clients->stores, err);
 }
 
-fed_status sim_clients_load(sim_clients *clients, const sim_options *options, sim_log *log,
-                            fed_error *err) {
-    *clients = (sim_clients){.options = options, .log = log};
-    pthread_mutex_init(&clients->mutex, NULL);
-    fed_cond_init(&clients->changed);
+static fed_status load_data(sim_clients *clients, const sim_options *options, fed_error *err) {
     const char *name = options->dataset, *directory = options->data;
     const char *part = options->train_part != NULL ? options->train_part : "train";
     FED_TRY(fedtrain_data_open(name, directory, part, part, &clients->train, err));
@@ -107,7 +115,18 @@ fed_status sim_clients_load(sim_clients *clients, const sim_options *options, si
     if (options->normalise) {
         FED_TRY(normalise(clients, err));
     }
-    return open_workers(clients);
+    return FED_OK;
+}
+
+fed_status sim_clients_load(sim_clients *clients, const sim_options *options, sim_log *log,
+                            fed_error *err) {
+    *clients = (sim_clients){.options = options, .log = log};
+    pthread_mutex_init(&clients->mutex, NULL);
+    fed_cond_init(&clients->changed);
+    if (!sim_has_trainers(options)) {
+        FED_TRY(load_data(clients, options, err));
+    }
+    return open_workers(clients, err);
 }
 
 fed_status sim_clients_open(sim_clients *clients, fed_error *err) {
@@ -123,7 +142,7 @@ fed_status sim_clients_open(sim_clients *clients, fed_error *err) {
         open_client(clients, k);
         clients->client_count++;
     }
-    return open_shards(clients, err);
+    return sim_has_trainers(o) ? FED_OK : open_shards(clients, err);
 }
 
 void sim_clients_close(sim_clients *clients) {
@@ -135,6 +154,7 @@ void sim_clients_close(sim_clients *clients) {
         fedtrain_net_free(clients->workers[i].net);
         fed_arch_free(&clients->workers[i].arch);
         free(clients->workers[i].state);
+        sim_trainer_close(&clients->workers[i].trainer);
     }
     sim_stores_close(clients->stores);
     free(clients->client);
@@ -193,6 +213,10 @@ bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k) {
         clients->away_round = round;
     }
     return clients->away[k];
+}
+
+bool sim_has_trainers(const sim_options *options) {
+    return options->trainers != NULL && options->trainers[0] != '\0';
 }
 
 bool sim_wants_measured(const sim_options *options, uint32_t version) {

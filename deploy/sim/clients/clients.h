@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "deploy/sim/clients/run_progress.h"
+#include "deploy/sim/clients/trainers.h"
 #include "deploy/sim/conditions/lossy.h"
 #include "deploy/sim/report/sim_log.h"
 #include "deploy/sim/scenario/options.h"
@@ -25,6 +26,7 @@ typedef struct sim_worker {
     size_t batch;  /* most samples that net takes at a time */
     float *state;  /* float32[state_floats]: optimizer state that no later step needs */
     size_t state_floats;
+    sim_trainer trainer; /* with options->trainers: the program that trains, without a net */
     struct sim_worker *next;
 } sim_worker;
 
@@ -89,7 +91,9 @@ typedef struct sim_client {
     fedclient_platform platform;
     fedclient_transport transport; /* sends through `lossy` */
     sim_lossy lossy;
-    fedtrain_share share;        /* the shard of the data that the client trains on */
+    /* The shard of the data that the client trains on. With options->trainers only its size, which
+     * the newest training has told. */
+    fedtrain_share share;
     sim_worker *worker;          /* the worker that the client holds; NULL: none */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;
@@ -151,6 +155,8 @@ double sim_cpu_s(void);
 fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;
 /** Return whether options->offline keeps client k away from a round. The caller holds the mutex. */
 bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
+/** Return whether other programs train. */
+bool sim_has_trainers(const sim_options *options);
 /** Return whether options->evaluate_every asks to measure that version of the model. The final
  * model is measured whatever this function returns. */
 bool sim_wants_measured(const sim_options *options, uint32_t version);

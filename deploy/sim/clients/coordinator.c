@@ -32,6 +32,7 @@ static bool roomy(const char *directory) {
 
 fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options, fed_error *err) {
     c->program = options->fedserver;
+    c->aggregator = options->aggregator;
     c->front_port = options->front_port;
     c->devices_port = options->devices_port;
     c->held[0] = c->held[1] = 0;
@@ -105,11 +106,23 @@ fed_status sim_coordinator_queue(const sim_coordinator *c, const sim_options *op
     return status;
 }
 
+fed_status sim_coordinator_link(const sim_coordinator *c, fed_error *err) {
+    char path[sizeof c->directory + 16];
+    if (c->aggregator == NULL || c->aggregator[0] == '\0') {
+        return FED_OK;
+    }
+    snprintf(path, sizeof path, "%s/strategy.sock", c->directory);
+    return symlink(c->aggregator, path) == 0 || errno == EEXIST
+               ? FED_OK
+               : fed_file_fail(err, "make the link", path);
+}
+
 fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
                                    char (*token)[FEDSERVER_TOKEN], fed_error *err) {
     FED_TRY(sim_coordinator_place(c, options, err));
     FED_TRY(sim_coordinator_make(c, options, tokens, token, err));
     FED_TRY(sim_coordinator_queue(c, options, err));
+    FED_TRY(sim_coordinator_link(c, err));
     return read_ca(c, err);
 }
 

@@ -12,6 +12,7 @@
 
 typedef struct sim_coordinator {
     const char *program;
+    const char *aggregator; /* sim_options.aggregator */
     char directory[512];
     bool temporary;
     /* Over HTTPS, a child process serves the directory: */
@@ -32,6 +33,8 @@ fed_status sim_coordinator_make(const sim_coordinator *c, const sim_options *opt
 /** Queue the task that the file options->task describes. */
 fed_status sim_coordinator_queue(const sim_coordinator *c, const sim_options *options,
                                  fed_error *err) FED_CHECKED;
+/** Let strategy=custom find the aggregator, if there is one. */
+fed_status sim_coordinator_link(const sim_coordinator *c, fed_error *err) FED_CHECKED;
 /** Do the work of sim_coordinator_place, _make and _queue, and read the CA's certificate. */
 fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
                                    char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;

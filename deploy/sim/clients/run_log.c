@@ -86,12 +86,10 @@ void sim_note_checkin(sim_clients *clients, int64_t now_ms) {
     }
 }
 
-fed_status sim_note_measured(sim_clients *clients, uint32_t version, const fedclient_round *round) {
+fed_status sim_note_measured(sim_clients *clients, uint32_t version, double accuracy, double loss) {
     clients->kept.evaluated = version;
-    clients->kept.accuracy = round->arch->loss == FED_LOSS_SQUARED
-                                 ? (double)NAN
-                                 : (double)round->correct / (double)round->samples;
-    clients->kept.test_loss = (double)round->loss;
+    clients->kept.accuracy = accuracy;
+    clients->kept.test_loss = loss;
     if (version > 0) { /* version 0 is the initial model, which no round made */
         sim_round *row = row_of(clients, version);
         FED_REQUIRE(row != NULL, FED_ENOMEM);

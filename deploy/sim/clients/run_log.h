@@ -12,8 +12,9 @@
 fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) FED_CHECKED;
 /** Record that a client checked in. The run's time begins with the first check-in. */
 void sim_note_checkin(sim_clients *clients, int64_t now_ms);
-fed_status sim_note_measured(sim_clients *clients, uint32_t version,
-                             const fedclient_round *round) FED_CHECKED;
+/** Record a model's accuracy and loss on the test data; NAN: it has none. */
+fed_status sim_note_measured(sim_clients *clients, uint32_t version, double accuracy,
+                             double loss) FED_CHECKED;
 /** Copy the coordinator's newest `most` committed rounds into the log. */
 fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t most,
                            fed_error *err) FED_CHECKED;

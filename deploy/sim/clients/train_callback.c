@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/clients/train_callback.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,10 +84,10 @@ static fed_status find_state(sim_client *client, const fed_optimizer *optimizer,
     return FED_OK;
 }
 
-static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
+/** Train with the simulator's own trainer. */
+static fed_status train_here(sim_client *client, fedclient_round *round, uint64_t *cpu_us,
+                             fed_error *err) {
     const fed_task *task = round->task;
-    client->kept.again = round->round == client->kept.round ? client->kept.again + 1 : 0;
-    client->kept.round = round->round;
     fedtrain_job job = {.net = client->worker->net,
                         .steps = task->local_steps,
                         .batch = task->batch,
@@ -95,25 +96,54 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
                         .round = round->round + client->kept.again * FEDTRAIN_AGAIN};
     fedtrain_job_use(&job, &client->clients->train, &client->share);
     FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
-    sim_clients *clients = client->clients;
     float *state = NULL;
     FED_TRY(find_state(client, &job.optimizer, round->arch->trained, &state, err));
     if (job.optimizer.mask) {
         masking m = {&job.optimizer, state, round->arch->trained};
         FED_TRY(fedclient_round_sent(round, mask, &m, err));
     }
+    int64_t before = fed_clock_thread_cpu_us();
+    FED_TRY(fedtrain_run(&job, round->values, state, &round->loss, err));
+    *cpu_us = (uint64_t)(fed_clock_thread_cpu_us() - before);
+    return FED_OK;
+}
+
+/** Let another program train or measure. */
+static fed_status ask_trainer(sim_client *client, fedclient_round *round, sim_trained *trained,
+                              fed_error *err) {
+    const sim_training training = {.client = client->k, .again = client->kept.again};
+    FED_TRY(sim_trainer_ask(&client->worker->trainer, &training, round, &client->clients->stop,
+                            trained, err));
+    round->loss = isnan(trained->loss) ? FEDCLIENT_NO_LOSS : trained->loss;
+    return FED_OK;
+}
+
+static fed_status train_elsewhere(sim_client *client, fedclient_round *round, uint64_t *cpu_us,
+                                  fed_error *err) {
+    sim_trained trained = {0};
+    FED_TRY(ask_trainer(client, round, &trained, err));
+    client->share.size = trained.samples;
+    *cpu_us = trained.cpu_us;
+    return FED_OK;
+}
+
+static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
+    const fed_task *task = round->task;
+    sim_clients *clients = client->clients;
+    client->kept.again = round->round == client->kept.round ? client->kept.again + 1 : 0;
+    client->kept.round = round->round;
     const sim_virtual_time *time = clients->virtual_time;
     const uint64_t samples = (uint64_t)task->local_steps * task->batch;
     const int64_t takes_us = time != NULL ? time->trains(time->user, client->k, samples) : 0;
-    int64_t before = fed_clock_thread_cpu_us();
-    FED_TRY(fedtrain_run(&job, round->values, state, &round->loss, err));
-    int64_t used = fed_clock_thread_cpu_us() - before;
+    uint64_t used = 0;
+    FED_TRY(sim_has_trainers(clients->options) ? train_elsewhere(client, round, &used, err)
+                                               : train_here(client, round, &used, err));
     spoil(client, round);
     round->samples = (uint32_t)client->share.size;
 
     pthread_mutex_lock(&clients->mutex);
-    client->kept.train_cpu_us += (uint64_t)used;
-    client->kept.busy_us += time != NULL ? takes_us : used;
+    client->kept.train_cpu_us += used;
+    client->kept.busy_us += time != NULL ? takes_us : (int64_t)used;
     client->kept.local_steps = task->local_steps;
     clients->kept.parameters = round->arch->trained;
     if (time == NULL && round->round > clients->kept.round) {
@@ -125,22 +155,37 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
     return FED_OK;
 }
 
+static fed_status measure_here(const sim_client *client, fedclient_round *round,
+                               sim_trained *measured, fed_error *err) {
+    fedtrain_score score = {0};
+    const int64_t before = fed_clock_thread_cpu_us();
+    FED_TRY(fedtrain_data_score(client->worker->net, evaluate_batch(round), &client->clients->test,
+                                round->values, &score, err));
+    round->loss = score.loss;
+    *measured = (sim_trained){
+        .samples = (uint32_t)score.samples,
+        .correct = round->arch->loss == FED_LOSS_SQUARED ? SIM_NO_CORRECT : (uint32_t)score.correct,
+        .cpu_us = (uint64_t)(fed_clock_thread_cpu_us() - before)};
+    return FED_OK;
+}
+
 static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error *err) {
     sim_clients *clients = client->clients;
-    fedtrain_score score = {0};
+    sim_trained measured = {0};
     const sim_virtual_time *time = clients->virtual_time;
     if (time != NULL) {
         time->measures(time->user, client->k, round->version);
     }
-    int64_t before = fed_clock_thread_cpu_us();
-    FED_TRY(fedtrain_data_score(client->worker->net, evaluate_batch(round), &clients->test,
-                                round->values, &score, err));
-    round->samples = (uint32_t)score.samples;
-    round->correct = (uint32_t)score.correct;
-    round->loss = score.loss;
-    clients->kept.evaluate_cpu_us += (uint64_t)(fed_clock_thread_cpu_us() - before);
+    FED_TRY(sim_has_trainers(clients->options) ? ask_trainer(client, round, &measured, err)
+                                               : measure_here(client, round, &measured, err));
+    const bool counts = measured.correct != SIM_NO_CORRECT;
+    round->samples = measured.samples;
+    round->correct = counts ? measured.correct : 0;
+    clients->kept.evaluate_cpu_us += measured.cpu_us;
+    const double accuracy = counts ? (double)measured.correct / measured.samples : (double)NAN;
+    const double loss = round->loss > FEDCLIENT_NO_LOSS ? (double)round->loss : (double)NAN;
     pthread_mutex_lock(&clients->mutex);
-    fed_status status = sim_note_measured(clients, round->version, round);
+    fed_status status = sim_note_measured(clients, round->version, accuracy, loss);
     pthread_mutex_unlock(&clients->mutex);
     return status;
 }
@@ -148,7 +193,9 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
 static fed_status work(void *user, fedclient_round *round, fed_error *err) {
     sim_client *client = user;
     sim_client_take_part(client);
-    FED_TRY(fit_worker(client, round, err));
+    if (!sim_has_trainers(client->clients->options)) {
+        FED_TRY(fit_worker(client, round, err));
+    }
     return client->evaluates ? evaluate(client, round, err) : train(client, round, err);
 }
 

@@ -88,7 +88,8 @@ typedef struct enrolling {
 static bool take_next(enrolling *r, uint32_t *k) {
     pthread_mutex_lock(&r->world->clients->mutex);
     *k = r->next;
-    bool more = r->error.status == FED_OK && *k < r->world->clients->client_count;
+    bool more = r->error.status == FED_OK && *k < r->world->clients->client_count &&
+                *r->world->watch->stop == 0;
     r->next += more;
     pthread_mutex_unlock(&r->world->clients->mutex);
     return more;
@@ -131,6 +132,9 @@ static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fe
     }
     world->direct = false;
     free(thread);
+    if (r.error.status == FED_OK && *world->watch->stop != 0) {
+        return fed_fail(err, FED_ECANCELED, "stopped while the clients enrolled");
+    }
     return r.error.status == FED_OK ? FED_OK : fed_fail(err, r.error.status, "%s", r.error.text);
 }
 
@@ -164,6 +168,7 @@ static fed_status begin(sim_world *world, fed_error *err) {
         FED_TRY(enrol_anew(world, err));
     }
     FED_TRY(sim_coordinator_queue(coordinator, o, err));
+    FED_TRY(sim_coordinator_link(coordinator, err));
     FED_TRY(sim_host_open(&world->host, err));
     return sim_schedule_begin(world, err);
 }
@@ -175,6 +180,7 @@ static fed_status take_up(sim_world *world, fed_error *err) {
     FED_TRY(open_world(world, err));
     sim_options_state_path(o, "coordinator", backup, sizeof backup);
     FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, backup, err));
+    FED_TRY(sim_coordinator_link(&world->host.coordinator, err));
     FED_TRY(sim_host_open(&world->host, err));
     FED_TRY(sim_saved_load(world, err));
     sim_schedule_resume(world);

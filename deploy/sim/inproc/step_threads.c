@@ -184,6 +184,7 @@ void sim_steps_settle(sim_world *world) {
 
 static void cancel_all(sim_world *world) {
     world->stopping = true;
+    world->clients->stop = 1; /* for steps that wait for a trainer */
     for (size_t k = 0; k < world->clients->client_count; k++) {
         sim_actor *actor = &world->actor[k];
         if (actor->thread == NULL) {

@@ -123,6 +123,11 @@ static fed_status check_https(const sim_options *o, fed_error *err) {
                         "line, speed and presence need virtual time: choose transport=inproc, or "
                         "leave these keys out");
     }
+    if (given(o->trainers)) {
+        return fed_fail(err, FED_EINVAL,
+                        "over https fedsim itself trains: leave the key \"trainers\" out, or "
+                        "choose transport=inproc");
+    }
     if (given(o->crowd)) {
         return fed_fail(err, FED_EINVAL,
                         "over https the clients have to enrol anew: leave the key \"crowd\" out, "

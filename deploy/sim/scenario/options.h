@@ -33,6 +33,8 @@ typedef struct sim_options {
     uint32_t clients;
     uint32_t threads;        /* steps that run at a time */
     const char *device;      /* "opencl:0"; NULL or "": the processor */
+    const char *trainers;    /* "5,6": sockets to programs that train; NULL or "": none */
+    const char *aggregator;  /* path of the socket for strategy=custom; NULL or "": none */
     uint32_t evaluate_every; /* measure every n-th model, and the last; at least 1 */
     fedtrain_split split;    /* split of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */

@@ -184,13 +184,15 @@ fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
     FED_TRY(complete_rounds(s, err));
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         const sim_key *key = &sim_keys[id];
-        if (key->preset == NULL && !is_given(s, id)) {
+        const bool spare = id == SIM_DATA && is_given(s, SIM_TRAINERS);
+        if (key->preset == NULL && !is_given(s, id) && !spare) {
             return fed_fail(err, FED_EINVAL, "%s: key \"%s\" is missing: %s",
                             s->file != NULL ? s->file : "the command line", key->name,
                             key->meaning);
         }
         if (s->value[id] == NULL) {
-            FED_TRY(sim_scenario_set(s, id, key->preset, "the default", err));
+            const char *preset = key->preset != NULL ? key->preset : "";
+            FED_TRY(sim_scenario_set(s, id, preset, "the default", err));
         }
     }
     return complete_cohort(s, err);

@@ -230,7 +230,12 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *
         sim_options_set(o, id, s->value[id], number);
     }
     FED_TRY(read_transport(s, o, err));
-    if (o->threads == 0) {
+    if (o->trainers[0] != '\0') {
+        o->threads = 1;
+        for (const char *at = o->trainers; (at = strchr(at, ',')) != NULL; at++) {
+            o->threads++;
+        }
+    } else if (o->threads == 0) {
         /* Over HTTPS a step waits for answers at times; another step can use the core meanwhile. */
         o->threads = o->transport == SIM_HTTPS ? 2 * cores : cores;
     }

@@ -43,6 +43,15 @@ def read_csv(text: str) -> list[dict[str, Any]]:
     return [{key.strip(): number(value) for key, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
 
 
+def write_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows with a line of names above. A value that a row does not have is an empty field."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    csv.DictWriter(text, names, lineterminator="\n").writeheader()
+    csv.DictWriter(text, names, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
 def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     """The rows as a pandas frame. Raises Error if pandas is not installed."""
     try:

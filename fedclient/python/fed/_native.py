@@ -46,6 +46,8 @@ _FUNCTIONS = {
     "free": (None, [_address]),
     "version": (_text, []),
     "optimizer": (ctypes.c_int, [_text, _float, ctypes.POINTER(ctypes.c_double), _text]),
+    "partition": (ctypes.c_int, [_text, _address, _address, _size, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64, _address, _address,
+                                 _text]),
     "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, ctypes.c_uint, ctypes.POINTER(Callbacks),
                                    ctypes.POINTER(_address), _text]),
     "client_close": (None, [_address]),

@@ -52,6 +52,12 @@ class Result:
         """A pandas frame, with a row for each client: bytes, updates that counted, ..."""
         return _html.frame(self._rows("clients.csv"))
 
+    def evaluations(self) -> Any:
+        """A pandas frame with a row for each measured model, of a run of fed.simulate: "version" and what `evaluate` returned."""
+        if not (self.folder / "evaluations.csv").exists():
+            raise Error(f"{self.folder} has no evaluations.csv: only fed.simulate writes it, where `evaluate` is given")
+        return _html.frame(self._rows("evaluations.csv"))
+
     def model(self) -> dict[str, Any]:
         """The final model: float32 arrays by name."""
         return _tensors.load(self.folder / "model.safetensors")
