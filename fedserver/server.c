@@ -397,7 +397,9 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     *response = (fedserver_response){.status = 200};
     const bool wrote = server->store->writing(server->db);
     fed_error why = {0};
+    server->handling = true;
     fed_status status = server->routing->answer(server, request, now_ms, response, &why);
+    server->handling = false;
     if (status != FED_OK) {
         fedserver_blob_free(response->body);
         *response = (fedserver_response){0};
@@ -494,5 +496,6 @@ bool fedserver_settled(const fedserver *server) {
 }
 
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
-    return fedserver_store_finish(server->store, server->db, status, err);
+    return server->handling ? status
+                            : fedserver_store_finish(server->store, server->db, status, err);
 }

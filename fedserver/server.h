@@ -67,6 +67,9 @@ struct fedserver {
     uint32_t followers;   /* number of coordinators that pass requests on to this one */
     uint64_t heard_limit; /* at a follower: the leader's limit of an update's bytes; 0: unknown */
     bool broken;
+    bool handling;   /* a fedserver_handle is under way, so its batch commits what it writes */
+    int64_t acts_ms; /* when the present minute of acts through the page began */
+    uint32_t acts;   /* number of acts in that minute */
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;
     uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
@@ -99,7 +102,8 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
 /** Prepare enrolment. Reads the CA's key, so a process without the front must not call it. */
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
-/** Commit what a command has written, or roll it back if the command failed. */
+/** Commit what a command has written, or roll it back if the command failed. While a request is
+ * handled the function does neither: then the batch of requests commits. */
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) FED_CHECKED;
 
 #endif

@@ -83,8 +83,9 @@ int command_with(const arguments *args, command_work work);
 
 enum { COMMAND_FRONT_PORT = 8443 }; /* if --front-port is not given */
 
-/** Read the value of --page. False: the value is not valid. */
-bool command_find_page(const char *name, fedserver_page *page);
+/** Read the value of --page: WHO, "read", or WHO,read. *reads: nobody acts through the page.
+ * False: the value is not valid. */
+bool command_find_page(const char *name, fedserver_page *page, bool *reads);
 
 /** Print one more object of a JSON list, on a line of its own, and release it. *count: how many
  * objects were printed before; it grows by 1. */

@@ -6,12 +6,20 @@
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
 
-bool command_find_page(const char *name, fedserver_page *page) {
+bool command_find_page(const char *name, fedserver_page *page, bool *reads) {
     static const char *const names[] = {"loopback", "operators", "all"};
+    static const char only[] = "read";
+    const char *comma = strchr(name, ',');
+    const size_t len = comma != NULL ? (size_t)(comma - name) : strlen(name);
+    *reads = strcmp(comma != NULL ? comma + 1 : name, only) == 0;
+    if (comma == NULL && *reads) {
+        *page = FEDSERVER_PAGE_LOOPBACK;
+        return true;
+    }
     for (int k = 0; k < 3; k++) {
-        if (strcmp(names[k], name) == 0) {
+        if (strlen(names[k]) == len && strncmp(names[k], name, len) == 0) {
             *page = (fedserver_page)k;
-            return true;
+            return comma == NULL || *reads;
         }
     }
     return false;

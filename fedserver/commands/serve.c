@@ -276,7 +276,8 @@ static fed_status serve(const arguments *args, fedserver_part part,
                                  .apart_values = FEDSERVER_APART_VALUES,
                                  .device_life_s = (int64_t)(args->device_days * day_s + 0.5),
                                  .task_memory = task_memory(args)};
-        (void)command_find_page(args->page, &setup.page); /* run and serve_front checked it */
+        /* run and serve_front checked it */
+        (void)command_find_page(args->page, &setup.page, &setup.page_reads);
         fedserver_configure(server, &setup);
         status = edge != NULL ? upstream_open(server, args, log, edge, err) : FED_OK;
     }
@@ -315,10 +316,13 @@ static int fail(const fed_log *log, const fed_error *err) {
  * False: the error is printed. */
 static bool read_words(const arguments *args, const char *part, fed_log *log) {
     fedserver_page page;
+    bool reads;
     fed_error err = {0};
     *log = (fed_log){.level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
-    if (!command_find_page(args->page, &page)) {
-        command_usage(args, "--page must be loopback, operators or all, not", args->page);
+    if (!command_find_page(args->page, &page, &reads)) {
+        command_usage(args,
+                      "--page must be loopback, operators, all or read, or such as all,read, not",
+                      args->page);
         return false;
     }
     if (fed_log_choose(args->log, part, log, &err) != FED_OK) {
@@ -422,7 +426,9 @@ const command command_run = {
         "                     proxies that pass TLS on, and say with a PROXY header (version 1 or\n"
         "                     2) who the client is; PROXY headers of others are refused\n"
         "  --page WHO         who may read page, status and metrics: loopback (this machine, and\n"
-        "                     operators from elsewhere; the default), operators, or all\n"
+        "                     operators from elsewhere; the default), operators, or all.\n"
+        "                     Operators who have logged in may act, too; not with read, which is\n"
+        "                     loopback,read, with operators,read or with all,read\n"
         "  --no-front         leave the front to a `fedserver front` started otherwise\n"
         "  --cluster HOST:PORT\n"
         "                     serve beside other coordinators with the same keys and PostgreSQL:\n"

@@ -1,4 +1,4 @@
-/* The commands on tasks: task, tasks, cancel, pause, resume, move, status and export. */
+/* The commands on tasks: task, tasks, cancel, pause, resume, move, priority, status and export. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +153,19 @@ static fed_status move_task(fedserver *server, const arguments *args, fed_error 
     return FED_OK;
 }
 
+static fed_status prioritize_task(fedserver *server, const arguments *args, fed_error *err) {
+    uint64_t id = 0;
+    unsigned long long priority = 0;
+    FED_TRY(take_task(args, &id, err));
+    if (!take_number(args->operands[1], UINT32_MAX, &priority)) {
+        return fed_fail(err, FED_EINVAL, "\"%.40s\" is not a priority; it is a number from 1 to 9",
+                        args->operands[1]);
+    }
+    FED_TRY(fedserver_task_prioritize(server, fed_clock_unix_ms(), id, (uint32_t)priority, err));
+    printf("task %llu has priority %llu\n", (unsigned long long)id, priority);
+    return FED_OK;
+}
+
 static fed_status print_status(fedserver *server, const arguments *args, fed_error *err) {
     char text[4096] = "";
     if (args->json) {
@@ -224,6 +237,16 @@ const command command_move = {
     .brief = "move a task in the queue",
     .help = "usage: fedserver move --dir DIR ID POSITION\n"
             "Give task ID, which is queued, another position in the queue; the first is 1.\n"};
+
+const command command_priority = {
+    .name = "priority",
+    .work = prioritize_task,
+    .operands = "ID N",
+    .brief = "say which task's devices come first",
+    .help = "usage: fedserver priority --dir DIR ID N\n"
+            "Give task ID, which is not over, the priority N, from 1 to 9. A device that could "
+            "serve\n"
+            "several tasks gets the one with the larger priority. Devices that train go on.\n"};
 
 const command command_status = {
     .name = "status",

@@ -246,6 +246,10 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);
     x->request.cookie = header(x, MHD_HTTP_HEADER_COOKIE);
+    x->request.host = header(x, MHD_HTTP_HEADER_HOST);
+    x->request.origin = header(x, MHD_HTTP_HEADER_ORIGIN);
+    x->request.fetch_site = header(x, "Sec-Fetch-Site");
+    x->request.act = header(x, "Fed-Act");
     http_address_write(&x->peer->wire.address, x->address);
     x->request.address = x->address;
     x->request.loopback = http_address_loopback(&x->peer->wire.address) && !proxied(x);

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/passes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
@@ -29,6 +30,15 @@ void fedserver_pass_id(const char *token, char id[FEDSERVER_PASS_ID]) {
     uint8_t hash[FED_SHA256_SIZE];
     fedserver_token_hash(token, hash);
     fed_hex(hash, (FEDSERVER_PASS_ID - 1) / 2, id);
+}
+
+void fedserver_pass_act_token(const char *token, char act[FED_SHA256_HEX]) {
+    static const char purpose[] = "fed act ";
+    char text[sizeof purpose + FEDSERVER_TOKEN];
+    uint8_t hash[FED_SHA256_SIZE];
+    const int len = snprintf(text, sizeof text, "%s%s", purpose, token);
+    fed_sha256(text, (size_t)len, hash);
+    fed_hex(hash, sizeof hash, act);
 }
 
 fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver_pass_kind kind,

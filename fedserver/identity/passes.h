@@ -25,6 +25,10 @@ void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 enum { FEDSERVER_PASS_ID = sizeof((fedserver_token_entry *)NULL)->id };
 void fedserver_pass_id(const char *token, char id[FEDSERVER_PASS_ID]);
 
+/** Write the token that a page must show to act for a session, so that no page of another site can:
+ * it can be made from the session's token, which other sites can't read, and from nothing else. */
+void fedserver_pass_act_token(const char *token, char act[FED_SHA256_HEX]);
+
 /** Make a pass and store it. */
 fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver_pass_kind kind,
                                int64_t expires_ms, char token[FEDSERVER_TOKEN],

@@ -6,6 +6,7 @@
 #include "fedserver/identity/names.h"
 #include "fedserver/rounds/asked_again.h"
 #include "fedserver/rounds/device_state.h"
+#include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 
@@ -104,6 +105,9 @@ fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char
                                  "device=%.16s name=\"%s\"", entry->fingerprint, entry->name);
     }
     FED_TRY(fedserver_finish(server, status, err));
+    if (server->serving && server->setup.part != FEDSERVER_GATE) {
+        FED_TRY(fedserver_devices_follow(&server->rounds, err));
+    }
     entry->revoked_ms = entry->revoked_ms != 0 ? entry->revoked_ms : now_ms;
     entry->state = "revoked";
     return FED_OK;

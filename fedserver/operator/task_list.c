@@ -11,6 +11,7 @@
 #include "fedserver/rounds/running.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
+#include "fedserver/task/fields.h"
 
 typedef struct explaining {
     fedserver *server;
@@ -213,6 +214,42 @@ static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     return fedserver_queue_tidy(&server->rounds, err);
 }
 
+/* The process of the rounds follows the store. A front has no tasks in memory. */
+static void take_over(fedserver *server) {
+    const bool has_rounds = server->setup.part != FEDSERVER_GATE;
+    server->rounds.queue_changed = server->rounds.queue_changed || has_rounds;
+    server->rounds.tasks_changed = server->rounds.tasks_changed || has_rounds;
+}
+
+fed_status fedserver_task_prioritize(fedserver *server, int64_t now_ms, uint64_t id,
+                                     uint32_t priority, fed_error *err) {
+    const fedserver_field *field = &fedserver_fields[FEDSERVER_FIELD_PRIORITY];
+    fedserver_task task;
+    if (priority < field->low || priority > field->high) {
+        return fed_fail(err, FED_EINVAL, "%u is not a priority; it is a number from %g to %g",
+                        priority, field->low, field->high);
+    }
+    FED_TRY(find(server, id, &task, err));
+    if (task.state == FEDSERVER_TASK_FINISHED || task.state == FEDSERVER_TASK_CANCELLED) {
+        return fed_fail(err, FED_ESTATE, "task %llu (%s) is %s; it needs no priority any more",
+                        (unsigned long long)id, task.name, fedserver_task_state_name(task.state));
+    }
+    const uint32_t before = task.priority;
+    if (priority == before) {
+        return FED_OK;
+    }
+    task.priority = priority;
+    fed_status status = server->store->task_describe(server->db, &task, err);
+    if (status == FED_OK) {
+        status = fedserver_audit(server, FED_LOG_INFO, now_ms, "task_prioritized", err,
+                                 "task=%llu name=\"%s\" priority=%u was=%u", (unsigned long long)id,
+                                 task.name, priority, before);
+    }
+    FED_TRY(fedserver_finish(server, status, err));
+    take_over(server);
+    return FED_OK;
+}
+
 fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
                                  fedserver_task_deed deed, fed_error *err) {
     fedserver_task task;
@@ -222,7 +259,6 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
         status = note(server, now_ms, &task, deeds[deed].verb, err);
     }
     FED_TRY(fedserver_finish(server, status, err));
-    server->rounds.queue_changed = true;
-    server->rounds.tasks_changed = true;
+    take_over(server);
     return deed == FEDSERVER_CANCEL ? tidy_if_alone(server, err) : FED_OK;
 }

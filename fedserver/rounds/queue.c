@@ -47,6 +47,7 @@ static fed_status follow_task(fedserver_rounds *rounds, fedserver_training *t, b
     FED_TRY(rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, t->task.wire.id, &now, err));
     *stays = now.state == t->task.state;
     if (*stays) {
+        t->task.priority = now.priority; /* all else in a task's text stays as it was queued */
         return fedserver_declines_load(rounds, t, err);
     }
     const fed_log_about about = fedserver_task_about(&now, 0);

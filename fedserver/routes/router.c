@@ -9,6 +9,7 @@
 #include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/routes/acting.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/metrics.h"
 #include "fedserver/routes/visitors.h"
@@ -18,8 +19,9 @@
 /* Bits of route.ways: how the route's requests are handled. */
 enum {
     PLAIN = 0,
-    RELAYED = 1, /* the rounds' process answers, even if the front is another process */
-    IN_PARTS = 2 /* if the connection breaks, the received part of the body is handled */
+    RELAYED = 1,  /* the rounds' process answers, even if the front is another process */
+    IN_PARTS = 2, /* if the connection breaks, the received part of the body is handled */
+    ACTS = 4      /* only the page of an operator who has logged in may send the request */
 };
 
 /* Bits of route.roles: who may ask. */
@@ -277,6 +279,9 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     bool admitted = false;
     act_for_visitor(server, to, &call);
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
+    if (admitted && (to->ways & ACTS) != 0) {
+        FED_TRY(fedserver_acting_admit(server, request, now_ms, &admitted, response, err));
+    }
     if (!admitted) {
         return FED_OK;
     }

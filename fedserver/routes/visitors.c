@@ -60,6 +60,15 @@ bool fedserver_visitor_shows_pass(const fedserver_request *request) {
     return request->bearer != NULL || find_cookie(request->cookie, cookie);
 }
 
+bool fedserver_visitor_act_token(const fedserver_request *request, char act[FED_SHA256_HEX]) {
+    char cookie[FEDSERVER_TOKEN];
+    if (!find_cookie(request->cookie, cookie)) {
+        return false;
+    }
+    fedserver_pass_act_token(cookie, act);
+    return true;
+}
+
 static size_t put_pass(char *by, size_t len, const char *what, const char *token) {
     char id[FEDSERVER_PASS_ID];
     fedserver_pass_id(token, id);

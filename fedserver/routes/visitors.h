@@ -14,7 +14,7 @@ enum { FEDSERVER_VISITOR = 128 };
 typedef enum fedserver_visitor {
     FEDSERVER_VISITOR_STRANGER = 0,
     FEDSERVER_VISITOR_READER = 1,  /* may read the page, the status, the devices, the metrics */
-    FEDSERVER_VISITOR_OPERATOR = 2 /* may also download the model */
+    FEDSERVER_VISITOR_OPERATOR = 2 /* may also download the model, and act (routes/acting.h) */
 } fedserver_visitor;
 
 fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *request,
@@ -23,6 +23,10 @@ fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *re
 
 /** Did the visitor show a session's cookie or a bearer token, whether it is good or not? */
 bool fedserver_visitor_shows_pass(const fedserver_request *request);
+
+/** Write the token that the page of this session must show to act; false: the request has no
+ * session's cookie. */
+bool fedserver_visitor_act_token(const fedserver_request *request, char act[FED_SHA256_HEX]);
 
 /**
  * Name who asks, for the audit log: "address=192.0.2.7 session=4875ee37c7fc". A session, a bearer's

@@ -386,6 +386,8 @@ typedef struct fedserver_store {
      * and nothing is written (S14 in docs/durability.md). */
     fed_status (*task_put)(void *db, const fedserver_task *task, unsigned from,
                            fed_error *err) FED_CHECKED;
+    /** Write what the task's text says again, such as its priority; its state and times stay. */
+    fed_status (*task_describe)(void *db, const fedserver_task *task, fed_error *err) FED_CHECKED;
     /** Visit the running tasks, the queue in its order, the paused tasks, then the ended tasks,
      * newest first. Only declines after declines_after_ms are counted. */
     fed_status (*task_each)(void *db, int64_t declines_after_ms, fedserver_task_visit visit,

@@ -47,6 +47,7 @@ class FakeCoordinator(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), FakeRequest)
         self.dashboard = dashboard
         self.gone = False
+        self.session = {"acts": False, "act_token": None, "why_not": "to act, log in"}
         self.status, self.devices = states.empty()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -72,6 +73,8 @@ class FakeRequest(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         if path == "/v1/status":
             self.answer("application/json", json.dumps(self.server.status).encode())
+        elif path == "/v1/session":
+            self.answer("application/json", json.dumps(self.server.session).encode())
         elif path == "/v1/devices":
             wanted = urllib.parse.parse_qs(query)
             after, limit = int(wanted["after"][0]), int(wanted["limit"][0])
@@ -456,12 +459,206 @@ def test_real_login(b, c, shots):
     print("ok    a real login", flush=True)
 
 
+def log_in(b, c):
+    b.open("about:blank")
+    b.open(c.command("page", "--front-port", str(c.port)))
+    b.wait("return document.getElementById('admit') && !document.getElementById('admit').hidden", "the page of an operator who may act")
+
+
+def press(b, selector):
+    b.wait("const e = document.querySelector(arguments[0]); return e && !e.disabled && !e.closest('fieldset:disabled')".replace("arguments[0]", json.dumps(selector)), selector)
+    b.run("document.querySelector(arguments[0]).click()", selector)
+
+
+def type_into(b, selector, text):
+    b.run("const e = document.querySelector(arguments[0]); e.value = arguments[1]; e.dispatchEvent(new Event('input'))", selector, text)
+
+
+def wait_outcome(b, words):
+    b.wait(f"return [...document.querySelectorAll('dialog[open] .outcome')].some(e => e.textContent.includes({json.dumps(words)}))", words)
+
+
+def open_task(b, number):
+    press(b, f"[data-key=act-{number}]")
+    b.wait("return document.getElementById('taskdialog').open", "the dialog of a task")
+
+
+def close_dialog(b):
+    b.press("Escape")
+    b.wait("return !document.querySelector('dialog[open]')", "the dialog to close")
+
+
+def wait_state(b, name, state):
+    b.wait(f"return [...document.querySelectorAll('#tasks tr')].some(r => r.cells[0].innerText.startsWith({json.dumps(name)}) && r.cells[1].innerText.startsWith({json.dumps(state)}))",
+           f"{name} to be {state}")
+
+
+def audit(c, event):
+    """Return the details of the audit log's rows of one event."""
+    return [row["detail"] for row in json.loads(c.command("audit", "--json")) if row["event"] == event]
+
+
+def look_at_dialog(b, name, shots):
+    """Check an open dialog in each look: contrast, width, and that the keyboard stays in it."""
+    for look, width, height, dark, phone in LOOKS:
+        b.look_like(width, height, dark, phone)
+        look_everywhere(b)
+        names = b.run("return [...document.querySelectorAll('dialog[open] input, dialog[open] select, dialog[open] button')].map(e => "
+                      "(e.labels && e.labels[0] ? e.labels[0].textContent : e.textContent).trim())")
+        check(names and all(names), "a field without a name in", name, names)
+        if shots:
+            b.screenshot(f"{shots}/{name}-{look}-{'dark' if dark else 'light'}.png", whole=False)
+    b.look_like(1280, 900, False, False)
+    for _ in range(12):
+        b.press("Tab")
+        inside = b.run("const e = document.activeElement; return e === document.body || document.querySelector('dialog[open]').contains(e)")
+        check(inside, "the keyboard leaves the dialog", name)
+
+
+class Stranger(http.server.ThreadingHTTPServer):
+    """A page of another port of the same host, over TLS: for a browser it is the same site, so the cookie is sent."""
+
+    def __init__(self, directory):
+        super().__init__(("127.0.0.1", 0), StrangersPage)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(directory + "/server.pem", directory + "/server.key")
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class StrangersPage(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!DOCTYPE html><title>stranger</title>")
+
+    def log_message(self, *_):
+        pass
+
+
+def check_forgery(b, c, number, wish):
+    """Check that pages of other sites, and of other ports, can't make the operator's browser act."""
+    stranger = Stranger(c.directory)
+    try:
+        for host in ("127.0.0.1", "localhost"):
+            b.open(f"https://{host}:{stranger.server_address[1]}/")
+            # the request is sent; its answer is kept from the stranger by Cross-Origin-Resource-Policy
+            b.run("return fetch(arguments[0], {method: 'POST', mode: 'no-cors', credentials: 'include', body: arguments[1]}).then(a => a.type, e => String(e))",
+                  f"https://localhost:{c.port}/v1/task", json.dumps({"task": number, "do": wish}))
+    finally:
+        stranger.shutdown()
+        stranger.server_close()
+    b.errors()
+    check(any("reason=cross_site" in row and "session=" in row for row in audit(c, "refused")), "the forged request is not in the audit log:", audit(c, "refused"))
+    states_now = [t["state"] for t in json.loads(c.command("tasks", "--json")) if t["id"] == number]
+    check(states_now == ["running"], "a forged request has changed the task:", states_now)
+
+
+def check_readers(b, c, number):
+    """Check that who may only read finds no way to act, and is refused."""
+    token = c.command("page", "--bearer")
+    body = json.dumps({"task": number, "do": "pause"})
+    for headers in ({}, {"Authorization": "Bearer " + token}, {"Cookie": "__Host-fed=" + token, "Fed-Act": "0" * 64, "Sec-Fetch-Site": "same-origin"}):
+        status, _, answer = c.ask("/v1/task", "POST", body, **headers)
+        check(status in (401, 403), "a reader acts:", status, answer)
+    check(c.ask("/v1/task?task=1&do=pause")[0] in (401, 405), "a GET acts")
+
+
+def act_on_tasks(b, c, first, second, shots):
+    open_task(b, first)
+    look_at_dialog(b, "act-task", shots)
+    press(b, "#dopause")
+    wait_outcome(b, "is paused")
+    close_dialog(b)
+    check(b.run("return document.activeElement.dataset.key") == f"act-{first}", "the focus is not where it was")
+    wait_state(b, "act on me", "paused")
+    b.wait("return document.querySelector('#tasks').innerText.includes('it was paused by address=')", "by whom it was paused")
+    open_task(b, first)
+    press(b, "#doresume")
+    wait_outcome(b, "is queued")
+    close_dialog(b)
+    wait_state(b, "act on me", "running")
+    open_task(b, first)
+    b.run("document.getElementById('priority').value = '8'")
+    press(b, "#dopriority")
+    wait_outcome(b, "has priority 8")
+    close_dialog(b)
+    open_task(b, second)
+    check(b.run("return document.getElementById('docancel').disabled"), "a task can be cancelled without its name")
+    type_into(b, "#cancelname", "<b>cancel m")
+    check(b.run("return document.getElementById('docancel').disabled"), "a task can be cancelled with half its name")
+    type_into(b, "#cancelname", "<b>cancel me")
+    press(b, "#docancel")
+    wait_outcome(b, "is cancelled")
+    close_dialog(b)
+    wait_state(b, "<b>cancel me", "cancelled")
+
+
+def act_on_devices(b, c, shots):
+    press(b, "#admit")
+    type_into(b, "#newname", "the kiln")
+    press(b, "#dotoken")
+    wait_outcome(b, "A token was made")
+    look_at_dialog(b, "act-token", shots)
+    command = b.text("#newcommand")
+    check(command.startswith(f"fedclientd --server https://localhost:{c.port} --ca ca.pem --state STATE --data DATA --token "), command)
+    token = command.split()[-1]
+    close_dialog(b)
+    b.wait(f"return !document.documentElement.outerHTML.includes({json.dumps(token)})", "the token to leave the page")
+    c.device("kiln", "--token", token, "--shard", "0/2")
+    key = b.wait("const e = [...document.querySelectorAll('#devices button')].find(x => x.textContent === 'the kiln'); return e && e.dataset.key", "the new device", 60)
+    press(b, f"[data-key={key}]")
+    look_at_dialog(b, "act-device", shots)
+    digits = b.run("return [...document.querySelectorAll('#devicedialog dd')][1].textContent").strip()[:8]
+    type_into(b, "#revokedigits", digits)
+    press(b, "#dorevoke")
+    wait_outcome(b, "the kiln is revoked")
+    close_dialog(b)
+    b.wait("return [...document.querySelectorAll('#devices tr')].some(r => r.innerText.includes('the kiln') && r.innerText.includes('revoked'))", "the revoked device")
+    return token
+
+
+def test_real_acting(b, c, shots):
+    """Check that an operator acts, that each act is in the audit log with who, and that nobody else acts."""
+    b.look_like(1280, 900, False, False)
+    for name in ("act on me", "<b>cancel me"):
+        c.queue(name=name, rounds=4, cohort=2, minimum=2, deadline_s=600)
+    first, second = sorted(t["id"] for t in json.loads(c.command("tasks", "--json")))[-2:]
+    log_in(b, c)
+    check(b.text("#whoacts") == "You are logged in, and may act.", b.text("#whoacts"))
+    act_on_tasks(b, c, first, second, shots)
+    token = act_on_devices(b, c, shots)
+    for event in ("task_paused", "task_resumed", "task_prioritized", "task_cancelled", "token_made", "revoked"):
+        rows = [r for r in audit(c, event) if "address=127.0.0.1 session=" in r]
+        check(len(rows) == 1, "the audit log has no row or several of", event, audit(c, event))
+    check(token not in c.command("audit", "--json"), "the audit log has a token")
+    check_forgery(b, c, first, "pause")
+    check_readers(b, c, first)
+    check(c.ask("/")[0] == 401, "the page is open")
+    print("ok    acting", flush=True)
+
+
+def test_real_reading(b, c):
+    """Check that `--page operators,read` lets nobody act, whatever the session."""
+    log_in_only = c.command("page", "--front-port", str(c.port))
+    b.open("about:blank")
+    b.open(log_in_only)
+    b.wait("return document.getElementById('whoacts') && document.getElementById('whoacts').textContent.includes('only shows')", "the sentence that the page only shows")
+    b.wait("return document.querySelectorAll('#tasks tr').length > 0", "the tasks")
+    check(b.run("return document.getElementById('admit').hidden && document.querySelectorAll('[data-key^=act-]').length === 0"), "a page that only shows has buttons to act")
+    said = b.run("return fetch('/v1/token', {method: 'POST', body: '{\"role\": \"device\"}', headers: {'Fed-Act': '0'.repeat(64)}}).then(a => a.json()).then(x => x.error)")
+    check(said == "reads_only", said)
+    b.errors()
+    print("ok    reading", flush=True)
+
+
 def main():
     global INSPECT
     words = argparse.ArgumentParser()
     words.add_argument("source")
     words.add_argument("programs")
-    words.add_argument("parts", nargs="*", default=["states", "lost", "run", "login"], help="states, lost, run, login (all)")
+    words.add_argument("parts", nargs="*", default=["states", "lost", "run", "login", "act"], help="states, lost, run, login, act (all)")
     words.add_argument("--shots", help="a directory for screenshots")
     words = words.parse_args()
     if None in webdriver.programs():
@@ -490,6 +687,15 @@ def main():
         if "login" in words.parts:
             coordinator.start("--page", "operators")
             test_real_login(browser, coordinator, words.shots)
+            browser.open("about:blank")
+            coordinator.stop()
+        if "act" in words.parts:
+            coordinator.start("--page", "operators")
+            test_real_acting(browser, coordinator, words.shots)
+            browser.open("about:blank")
+            coordinator.stop()
+            coordinator.start("--page", "operators,read")
+            test_real_reading(browser, coordinator)
     finally:
         coordinator.close()
         browser.close()

@@ -92,7 +92,7 @@ class Browser:
 
     def press(self, key):
         """Press a key, given by its name, such as Tab."""
-        codes = {"Tab": "\ue004", "Enter": "\ue007", "ArrowLeft": "\ue012", "Home": "\ue011", "Space": " "}
+        codes = {"Tab": "\ue004", "Enter": "\ue007", "ArrowLeft": "\ue012", "Home": "\ue011", "Space": " ", "Escape": "\ue00c"}
         key = codes.get(key, key)
         self._here("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": [
             {"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]}]})

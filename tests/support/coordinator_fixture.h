@@ -22,6 +22,7 @@ typedef struct coordinator {
     const char *address;
     /* Headers of the next requests; NULL: left out. */
     const char *range, *if_range, *bearer, *cookie, *agent, *device_name, *computes_on;
+    const char *host, *origin, *fetch_site, *act;
     uint64_t classes;    /* the header Fed-Classes of the next requests; 0: left out */
     bool from_elsewhere; /* the next requests come from another machine */
 } coordinator;

@@ -57,7 +57,8 @@ function cell(text, style, label) {
   return td;
 }
 function device_row(d, now) {
-  const row = make("tr"), first = cell(d.name || "device " + d.fingerprint.slice(0, 8)), state = cell(null, "left");
+  const row = make("tr"), first = cell(null), state = cell(null, "left");
+  first.append(device_button(d));
   first.title = "fingerprint " + d.fingerprint;
   if (d.name) first.append(" ", make("small", d.fingerprint.slice(0, 8), "soft")); /* tells look-alike names apart */
   if (d.role && d.role !== "device") first.append(" ", make("span", d.role, "chip"));
@@ -84,7 +85,7 @@ function draw_devices(now) {
   say("devicesnow", table.total === 0 ? "none is enrolled yet" : several(table.total, "device is", "devices are") + " enrolled: " +
     counts.filter(c => c[0] > 0).map(c => whole(c[0]) + " " + c[1]).join(", ") +
     (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));
-  $("devices").replaceChildren(...part.flatMap(d => {
+  redraw_in("devices", part.flatMap(d => {
     const group = worker_group_of(seen, d);
     return group ? [device_row(d, now), worker_group_row(group, now)] : [device_row(d, now)];
   }));

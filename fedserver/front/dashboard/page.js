@@ -111,6 +111,7 @@ function task_row(t, now) {
   state.append(make("span", t.state + (t.state === "queued" && t.position_now ? ", position " + t.position_now : ""), "chip " + ({running: "on", finished: "good", paused: "amber"}[t.state] || "")));
   row.append(cell(t.name + " (" + t.id + ")"), state, cell(whole(t.version) + " of " + whole(t.rounds), "", "rounds"),
     cell(known(t.priority) ? whole(t.priority) : "-", "", "priority"), cell(t[key] ? word + " " + clock(t[key], now) : "-"), cell(...task_remark(t)));
+  if (session.acts) row.append(act_cell(t));
   return row;
 }
 function show_tasks(s, now) {
@@ -123,7 +124,7 @@ function show_tasks(s, now) {
   drawnTasks = text;
   show("taskcard", list.length > 0);
   say("tasksnow", position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue");
-  $("tasks").replaceChildren(...list.map(t => task_row(t, now)));
+  redraw_in("tasks", list.map(t => task_row(t, now)));
 }
 
 /* ---- rounds ---- */
@@ -235,6 +236,7 @@ async function poll_devices() {
 addEventListener("DOMContentLoaded", () => {
   for (const id of ["accuracy", "loss", "bytes"]) chart_events(id);
   for (const id of ["losslog", "byteslog"]) $(id).onchange = () => draw(true);
+  start_acting();
   start_devices(() => draw_devices(now_ms()));
   setInterval(() => { show_times(); show_line(); }, 500);
   document.addEventListener("visibilitychange", show_times);

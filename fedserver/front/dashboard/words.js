@@ -29,10 +29,11 @@ function short_ago(ms) { /* how long ago, with one unit, for a column of a table
   const s = ms / 1000, [size, unit] = s < 60 ? [1, " s"] : s < 3600 ? [60, " min"] : s < 86400 ? [3600, " h"] : [86400, " d"];
   return Math.max(1, Math.floor(s / size)) + unit + " ago";
 }
-function clock(ms, now) { /* a time such as "14:20"; with the day if it is not today */
+function clock(ms, now) { /* a time such as "14:20"; with the day if it is not today, and with the year if it is another */
   const time = new Date(ms).toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hourCycle: "h23"});
   if (new Date(ms).toDateString() === new Date(now).toDateString()) return time;
-  return new Date(ms).toLocaleDateString([], {weekday: "short", day: "numeric", month: "short"}) + ", " + time;
+  const year = new Date(ms).getFullYear() === new Date(now).getFullYear() ? {} : {year: "numeric"};
+  return new Date(ms).toLocaleDateString([], {weekday: "short", day: "numeric", month: "short", ...year}) + ", " + time;
 }
 function say(id, text, level) { /* change the page only where the text differs, because screen readers read each change */
   const e = $(id);

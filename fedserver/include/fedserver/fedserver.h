@@ -83,6 +83,7 @@ typedef enum fedserver_page {
 typedef struct fedserver_setup {
     fedserver_part part;
     fedserver_page page;
+    bool page_reads;       /* the page only shows: nobody acts through it, operators neither */
     int64_t device_life_s; /* seconds that issued certificates are valid; 0: two years */
     /* A new version of a model of at least this many values is made by a thread, while the server
      * goes on answering. The program then calls fedserver_begin when fedserver_wake_fd is
@@ -140,6 +141,8 @@ typedef struct fedserver_request {
     const char *bearer;           /* from Authorization: Bearer; NULL: there is none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const char *cookie;           /* the header of that name; NULL for none */
+    /* the headers Host, Origin, Sec-Fetch-Site and Fed-Act of a browser; NULL for none */
+    const char *host, *origin, *fetch_site, *act;
     const char
         *address;      /* of the peer, or what a trusted proxy's PROXY header says; NULL: unknown */
     bool loopback;     /* the peer is on this machine, and passes on no other peers' requests */

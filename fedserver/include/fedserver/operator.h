@@ -148,6 +148,11 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
 fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, uint32_t position,
                                fed_error *err) FED_CHECKED;
 
+/** Set the priority of a task that is not over: where a device could serve several tasks, the
+ * larger one comes first. Errors as fedserver_task_change; FED_EINVAL: not from 1 to 9. */
+fed_status fedserver_task_prioritize(fedserver *server, int64_t now_ms, uint64_t id,
+                                     uint32_t priority, fed_error *err) FED_CHECKED;
+
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
     uint64_t values;       /* number of values of the task's model */

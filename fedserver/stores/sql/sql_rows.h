@@ -63,6 +63,8 @@ fed_status fedserver_sql_task_put(void *db, const fedserver_task *task, unsigned
                                   fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_each(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
                                    void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_task_describe(void *db, const fedserver_task *task,
+                                       fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
@@ -153,20 +155,20 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .device_count = fedserver_sql_device_count, .task_add = fedserver_sql_task_add,                \
     .layout_put = fedserver_sql_layout_put, .layout_find = fedserver_sql_layout_find,              \
     .task_find = fedserver_sql_task_find, .task_put = fedserver_sql_task_put,                      \
-    .task_each = fedserver_sql_task_each, .task_place = fedserver_sql_task_place,                  \
-    .task_clear = fedserver_sql_task_clear, .decline_put = fedserver_sql_decline_put,              \
-    .decline_each = fedserver_sql_decline_each, .decline_forget = fedserver_sql_decline_forget,    \
-    .round_put = fedserver_sql_round_put, .round_each = fedserver_sql_round_each,                  \
-    .piece_add = fedserver_sql_piece_add, .piece_find = fedserver_sql_piece_find,                  \
-    .piece_join = fedserver_sql_piece_join, .piece_clear = fedserver_sql_piece_clear,              \
-    .lease_prune = fedserver_sql_lease_prune, .audit_add = fedserver_sql_audit_add,                \
-    .audit_each = fedserver_sql_audit_each, .audit_tasks = fedserver_sql_audit_tasks,              \
-    .metric_put = fedserver_sql_metric_put, .model_put = fedserver_sql_model_put,                  \
-    .model_find = fedserver_sql_model_find, .delta_add = fedserver_sql_delta_add,                  \
-    .delta_prune = fedserver_sql_delta_prune, .delta_each = fedserver_sql_delta_each,              \
-    .delta_sum = fedserver_sql_delta_sum, .keyframe_add = fedserver_sql_keyframe_add,              \
-    .keyframe_find = fedserver_sql_keyframe_find, .keyframe_prune = fedserver_sql_keyframe_prune,  \
-    .update_count = fedserver_sql_update_count, .own_put = fedserver_sql_own_put,                  \
-    .own_each = fedserver_sql_own_each
+    .task_each = fedserver_sql_task_each, .task_describe = fedserver_sql_task_describe,            \
+    .task_place = fedserver_sql_task_place, .task_clear = fedserver_sql_task_clear,                \
+    .decline_put = fedserver_sql_decline_put, .decline_each = fedserver_sql_decline_each,          \
+    .decline_forget = fedserver_sql_decline_forget, .round_put = fedserver_sql_round_put,          \
+    .round_each = fedserver_sql_round_each, .piece_add = fedserver_sql_piece_add,                  \
+    .piece_find = fedserver_sql_piece_find, .piece_join = fedserver_sql_piece_join,                \
+    .piece_clear = fedserver_sql_piece_clear, .lease_prune = fedserver_sql_lease_prune,            \
+    .audit_add = fedserver_sql_audit_add, .audit_each = fedserver_sql_audit_each,                  \
+    .audit_tasks = fedserver_sql_audit_tasks, .metric_put = fedserver_sql_metric_put,              \
+    .model_put = fedserver_sql_model_put, .model_find = fedserver_sql_model_find,                  \
+    .delta_add = fedserver_sql_delta_add, .delta_prune = fedserver_sql_delta_prune,                \
+    .delta_each = fedserver_sql_delta_each, .delta_sum = fedserver_sql_delta_sum,                  \
+    .keyframe_add = fedserver_sql_keyframe_add, .keyframe_find = fedserver_sql_keyframe_find,      \
+    .keyframe_prune = fedserver_sql_keyframe_prune, .update_count = fedserver_sql_update_count,    \
+    .own_put = fedserver_sql_own_put, .own_each = fedserver_sql_own_each
 
 #endif

@@ -101,6 +101,17 @@ fed_status fedserver_sql_task_put(void *db, const fedserver_task *task, unsigned
                           (unsigned long long)task->wire.id);
 }
 
+fed_status fedserver_sql_task_describe(void *db, const fedserver_task *task, fed_error *err) {
+    fed_writer text;
+    fed_writer_growing(&text);
+    fedserver_task_text_write(task, &text);
+    const fed_status status =
+        text.status == FED_OK ? WRITE(TASK_DESCRIBE, INT(task->wire.id), TEXT(text.data))
+                              : fed_fail(err, text.status, "out of memory for the text of a task");
+    fed_writer_free(&text);
+    return status;
+}
+
 static fed_status entry_read(const fedserver_sql_row *row, fedserver_task_entry *entry,
                              fed_error *err) {
     fedserver_task task;

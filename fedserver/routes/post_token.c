@@ -1,0 +1,56 @@
+/* POST /v1/token: an operator makes an enrolment token, which this answer alone shows. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "fedserver/routes/acting.h"
+#include "fedserver/routes/router.h"
+
+enum { HOURS = 24, HOURS_MOST = 24 * 30 };
+
+static const char *text_of(const json_t *body, const char *key) {
+    const char *text = json_string_value(json_object_get(body, key));
+    return text != NULL ? text : "";
+}
+
+/* A session lasts for hours, and an operator's certificate for years: so the page makes none. */
+static bool read_grant(const json_t *body, fedserver_grant *grant) {
+    const json_t *hours = json_object_get(body, "hours");
+    const json_int_t count = hours != NULL ? json_integer_value(hours) : HOURS;
+    const char *role = text_of(body, "role");
+    const bool evaluator = strcmp(role, fedserver_role_name(FEDSERVER_ROLE_EVALUATOR)) == 0;
+    const bool trains = strcmp(role, fedserver_role_name(FEDSERVER_ROLE_DEVICE)) == 0;
+    *grant = (fedserver_grant){.ttl_s = count * 3600,
+                               .role = evaluator ? FEDSERVER_ROLE_EVALUATOR : FEDSERVER_ROLE_DEVICE,
+                               .tag = text_of(body, "tag"),
+                               .name = text_of(body, "name")};
+    return (evaluator || trains) && count >= 1 && count <= HOURS_MOST;
+}
+
+fed_status fedserver_post_token(fedserver *server, const fedserver_call *call,
+                                fedserver_response *response, fed_error *err) {
+    char token[FEDSERVER_TOKEN];
+    fed_error why = {0};
+    fedserver_grant grant;
+    fed_status status;
+    json_t *body = fedserver_acting_body(call->request, response, &status, err);
+    if (body == NULL) {
+        return status;
+    }
+    if (!read_grant(body, &grant)) {
+        json_decref(body);
+        return fedserver_answer_error(response, err, 400, "format",
+                                      "\"role\" is device or evaluator, and \"hours\" is a number "
+                                      "from 1 to %d",
+                                      HOURS_MOST);
+    }
+    const int64_t expires_ms = call->now_ms + grant.ttl_s * 1000;
+    status = fedserver_token_grant(server, call->now_ms, &grant, token, &why);
+    json_decref(body); /* tag and name lie in it */
+    return status == FED_OK
+               ? fedserver_answer_json(response, 200,
+                                       json_pack("{s:s, s:s, s:I}", "token", token, "role",
+                                                 fedserver_role_name(grant.role), "expires_ms",
+                                                 (json_int_t)expires_ms),
+                                       err)
+               : fedserver_acting_refusal(status, &why, response, err);
+}
