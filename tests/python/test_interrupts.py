@@ -52,6 +52,17 @@ print("now", flush=True)
 fed.Client(silent, ca, state, token)
 """, silent=f"https://127.0.0.1:{silent.getsockname()[1]}"))
 
+    def test_an_upload_to_a_coordinator_that_hangs_ends(self):
+        self.task(rounds=1, cohort=1)
+        self.assertIn("KeyboardInterrupt", self.interrupt("""
+def train(params, told):
+    os.kill(server, signal.SIGSTOP)
+    print("now", flush=True)
+    return None, 1, {}
+with fed.Client(url, ca, state, token) as client:
+    client.run(train)
+""", server=self.coordinator._process.pid))
+
     def test_a_training_ends_at_once_and_is_dropped(self):
         self.task(rounds=1, cohort=1)
         for step in ("told.wanted()", "time.sleep(0.01)"):
