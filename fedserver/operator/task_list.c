@@ -24,9 +24,13 @@ typedef struct explaining {
 
 static fed_status add_up(void *user, const fedserver_task *task, bool *more, fed_error *err) {
     explaining *e = user;
-    uint64_t need = 0;
+    const fedserver *s = e->server;
+    const fedserver_training *t = fedserver_rounds_task(&s->rounds, task->wire.id);
+    uint64_t need = t != NULL ? t->memory_bytes : 0;
     (void)more;
-    FED_TRY(fedserver_memory_find(e->server->store, e->server->db, task, &need, err));
+    if (t == NULL) { /* a command has no task in memory */
+        FED_TRY(fedserver_memory_find(s->store, s->db, task, &need, err));
+    }
     e->used += need;
     return FED_OK;
 }

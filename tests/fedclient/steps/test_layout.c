@@ -66,7 +66,7 @@ FED_TEST_WITH(the_next_task_takes_the_layouts_place, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.layouts, 2); /* another task of the same tensors */
     fed_device_restart(device);
-    fed_device_new_task(device, "tensors a 3");
+    fed_device_new_task(device, "tensors a 8");
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.layouts, 2);
     assert_false(is_stored(device));
