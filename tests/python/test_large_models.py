@@ -54,8 +54,9 @@ def first(name, folder):
     import fed.torch
     module, _ = make(name)
     fed.torch.save(module, f"{folder}/first.safetensors")
-    pathlib.Path(folder, "model.txt").write_text(fed.torch.layout(module), encoding="ascii")
-    print(sum(one.numel() for one in module.parameters()), len(module.state_dict()))
+    text = fed.torch.layout(module)
+    pathlib.Path(folder, "model.txt").write_text(text, encoding="ascii")
+    print(sum(one.numel() for one in module.parameters()), text.count("|") + 1)
 
 
 @unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
