@@ -9,32 +9,12 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
-#include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
 /* ROUNDS_SHOWN: most rounds that are listed of the main task, and of the other running tasks
  * together. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
  * that are listed of those that are over. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
-
-static void add_keys(json_t *made, const fedserver_task *task, const fedserver_phase *phase) {
-    for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
-        const fedserver_field *field = &fedserver_fields[id];
-        const char *member = field->where == FEDSERVER_IN_BOTH
-                                 ? (const char *)phase + field->phase_offset
-                                 : (const char *)task + field->offset;
-        if (fedserver_field_kept(field) && field->kind != FEDSERVER_LIST) {
-            fed_writer text;
-            fed_writer_growing(&text);
-            fedserver_field_write(field, member, &text);
-            json_t *value = text.status == FED_OK ? json_loadb((const char *)text.data, text.len,
-                                                               JSON_DECODE_ANY, NULL)
-                                                  : NULL;
-            fed_writer_free(&text);
-            json_object_set_new(made, field->name, value);
-        }
-    }
-}
 
 static json_t *task_json(const fedserver_training *t) {
     if (t == NULL) {
@@ -44,14 +24,13 @@ static json_t *task_json(const fedserver_training *t) {
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)t->versions.digest);
     const fedserver_task *task = &t->task;
     const uint32_t number = fedserver_phase_number(task, t->versions.version + 1);
-    const fedserver_phase phase = fedserver_phase_at(task, number);
     json_t *made = json_pack(
         "{s:I, s:s, s:I, s:I, s:I, s:o, s:I, s:s}", "id", (json_int_t)task->wire.id, "state",
         fedserver_task_state_name(task->state), "parameters", (json_int_t)t->arch.trained, "phase",
         (json_int_t)number + 1, "phases", (json_int_t)task->phase_count + 1, "next_phase",
         number < task->phase_count ? json_integer(task->phases[number].round) : json_null(),
         "version", (json_int_t)t->versions.version, "digest", digest);
-    add_keys(made, task, &phase);
+    fedserver_task_keys_add(made, task, t->versions.version);
     return made;
 }
 

@@ -5,6 +5,8 @@
 #include "fedserver/operator/waiting.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/routes/answers.h"
+#include "fedserver/task/fields.h"
+#include "fedserver/task/phases.h"
 
 static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
@@ -33,6 +35,26 @@ json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
                      (json_int_t)waiting.free, "devices", names, "opened_ms",
                      (json_int_t)round->opened_ms, "deadline_ms", time_or_null(round->deadline_ms),
                      "closing_ms", time_or_null(round->closing_ms), "waits_for", text);
+}
+
+void fedserver_task_keys_add(json_t *made, const fedserver_task *task, uint32_t version) {
+    const fedserver_phase phase = fedserver_phase_of(task, version + 1);
+    for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
+        const fedserver_field *field = &fedserver_fields[id];
+        const char *member = field->where == FEDSERVER_IN_BOTH
+                                 ? (const char *)&phase + field->phase_offset
+                                 : (const char *)task + field->offset;
+        if (fedserver_field_kept(field) && field->kind != FEDSERVER_LIST) {
+            fed_writer text;
+            fed_writer_growing(&text);
+            fedserver_field_write(field, member, &text);
+            json_t *value = text.status == FED_OK ? json_loadb((const char *)text.data, text.len,
+                                                               JSON_DECODE_ANY, NULL)
+                                                  : NULL;
+            fed_writer_free(&text);
+            json_object_set_new(made, field->name, value);
+        }
+    }
 }
 
 typedef struct listing {

@@ -11,6 +11,9 @@
 /** The task's open round; a JSON null if it has none. Returns NULL if out of memory. */
 json_t *fedserver_round_json(const fedserver_training *training, int64_t now_ms);
 
+/** Set the task's keys (docs/protocol.md#task), as they are for the round after `version`. */
+void fedserver_task_keys_add(json_t *made, const fedserver_task *task, uint32_t version);
+
 /** A list of the worker groups that are in memory. Returns NULL if out of memory. */
 json_t *fedserver_worker_groups_json(fedserver *server, int64_t now_ms);
 

@@ -5,12 +5,12 @@
 let session = {acts: false, act_token: null, why_not: null};
 
 async function fetch_session() {
-  const answer = await fetch("/v1/session", {cache: "no-store"});
+  const answer = await fetch("/v1/session", {cache: "no-store"}), acted = session.acts;
   if (answer.ok) session = await answer.json();
   show("admit", session.acts);
   show("acthead", session.acts);
   say("whoacts", session.acts ? "You are logged in, and may act." : session.why_not ? upper(session.why_not) + "." : "");
-  drawnTasks = "";
+  if (acted !== session.acts) drawnTasks = ""; /* the rows get a button, or lose it */
 }
 const upper = text => text.charAt(0).toUpperCase() + text.slice(1);
 

@@ -2,7 +2,7 @@
 /* The table of devices: fifty rows a page, devices that need attention first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const ROWS = 50, DEVICES_MOST = 20000, FETCH = 2000;
-const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: ""};
+const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: "", came: 0};
 
 const is_bad = d => (d.refused || 0) >= 3 && d.refused * 4 >= (d.counted || 0) && d.state !== "revoked" && d.state !== "expired";
 const is_late = d => (d.late || 0) >= 3 && d.late > (d.counted || 0);
@@ -128,15 +128,17 @@ function start_devices(redraw) {
 /* Fetches all devices, FETCH at a time. */
 async function fetch_devices() {
   const list = [];
-  let after = 0, total = 0;
+  let after = 0, total = 0, came = 0;
   do {
     const answer = await fetch("/v1/devices?limit=" + FETCH + "&after=" + after, {cache: "no-store"});
     if (!answer.ok) return false; /* poll() shows the reason */
-    const part = await answer.json();
+    const text = await answer.text(), part = JSON.parse(text);
+    came += line_bytes(answer, text);
     list.push(...part.devices);
     after = part.next;
     total = part.total;
   } while (known(after) && list.length < DEVICES_MOST);
+  table.came = came;
   table.list = list;
   table.total = total;
   return true;

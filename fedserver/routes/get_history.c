@@ -1,0 +1,122 @@
+/* GET /v1/rounds?task=N&first=A&last=B&points=P: a task, and its rounds for a chart. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "fed/arch.h"
+#include "fedserver/routes/answers.h"
+#include "fedserver/routes/query.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/routes/status_json.h"
+#include "fedserver/routes/thinning.h"
+
+enum { POINTS_LEAST = 6, POINTS_MOST = 500, DIGITS = 6 };
+
+typedef struct gathering {
+    fed_writer rounds; /* fedserver_round_entry[], the newest first */
+    uint64_t first, last;
+    uint32_t all, newest; /* number of committed rounds; number of the newest one */
+} gathering;
+
+static fed_status gather(void *user, const fedserver_round_entry *entry, fed_error *err) {
+    gathering *g = user;
+    g->all++;
+    g->newest = entry->number > g->newest ? entry->number : g->newest;
+    if (entry->number >= g->first && entry->number <= g->last) {
+        fed_write_bytes(&g->rounds, entry, sizeof *entry);
+    }
+    return g->rounds.status == FED_OK
+               ? FED_OK
+               : fed_fail(err, g->rounds.status, "out of memory for the rounds");
+}
+
+static json_t *number_or_null(double number) {
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+/* rounds[count] has the newest first; the columns of the answer have the oldest first. */
+static json_t *columns_json(const fedserver_round_entry *rounds, size_t count, bool graded) {
+    static const char *const names[] = {"number",       "attempts",     "updates",     "opened_ms",
+                                        "committed_ms", "update_bytes", "delta_bytes", "loss",
+                                        "test_loss",    "accuracy"};
+    enum { COLUMNS = sizeof names / sizeof names[0] };
+    json_t *made = json_object();
+    for (int c = 0; c < COLUMNS; c++) {
+        json_object_set_new(made, names[c], json_array());
+    }
+    for (size_t k = count; k > 0; k--) {
+        const fedserver_round_entry *r = &rounds[k - 1];
+        json_t *const cells[COLUMNS] = {
+            json_integer(r->number),
+            json_integer(r->attempts),
+            json_integer(r->updates),
+            json_integer(r->opened_ms),
+            json_integer(r->committed_ms),
+            json_integer((json_int_t)r->update_bytes),
+            json_integer((json_int_t)r->delta_bytes),
+            number_or_null(r->loss),
+            number_or_null(r->measured ? r->test_loss : (double)NAN),
+            number_or_null(r->measured && graded ? r->accuracy : (double)NAN)};
+        for (int c = 0; c < COLUMNS; c++) {
+            json_array_append_new(json_object_get(made, names[c]), cells[c]);
+        }
+    }
+    return made;
+}
+
+/* Does accuracy mean something for the task's model? */
+static bool is_graded(const fedserver_task *task) {
+    fed_arch arch;
+    fed_error unused = {0};
+    if (fed_arch_parse(task->wire.model, &arch, &unused) != FED_OK) {
+        return true;
+    }
+    const bool graded = arch.loss != FED_LOSS_SQUARED;
+    fed_arch_free(&arch);
+    return graded;
+}
+
+static json_t *history_json(const fedserver_task *task, gathering *g, size_t points) {
+    fedserver_round_entry *rounds = (void *)g->rounds.data;
+    const size_t count = fedserver_rounds_thin(rounds, g->rounds.len / sizeof *rounds, points);
+    json_t *about =
+        json_pack("{s:I, s:s, s:I}", "id", (json_int_t)task->wire.id, "state",
+                  fedserver_task_state_name(task->state), "version", (json_int_t)g->newest);
+    fedserver_task_keys_add(about, task, g->newest);
+    return json_pack("{s:o, s:I, s:o}", "task", about, "count", (json_int_t)g->all, "rounds",
+                     columns_json(rounds, count, is_graded(task)));
+}
+
+fed_status fedserver_get_history(fedserver *server, const fedserver_call *call,
+                                 fedserver_response *response, fed_error *err) {
+    const char *query = call->request->query;
+    gathering g = {.last = UINT32_MAX};
+    uint64_t id = 0, points = POINTS_MOST;
+    fedserver_task task;
+    fed_error why = {0};
+    (void)fedserver_query_number(query, "task", INT64_MAX, &id);
+    (void)fedserver_query_number(query, "first", UINT32_MAX, &g.first);
+    (void)fedserver_query_number(query, "last", UINT32_MAX, &g.last);
+    (void)fedserver_query_number(query, "points", POINTS_MOST, &points);
+    points = points < POINTS_LEAST ? POINTS_LEAST : points > POINTS_MOST ? POINTS_MOST : points;
+    fed_writer_growing(&g.rounds);
+    fed_status status = server->store->task_find(server->db, FEDSERVER_PICK_ID, id, &task, &why);
+    if (status == FED_OK) {
+        status = fedserver_round_each(server, id, UINT32_MAX, gather, &g, &why);
+    }
+    if (status != FED_OK) {
+        fed_writer_free(&g.rounds);
+        return status == FED_ENOTFOUND ? fedserver_answer_error(response, err, 404, "task_unknown",
+                                                                "there is no task of that number")
+                                       : fed_fail(err, status, "%s", why.text);
+    }
+    fed_writer text;
+    fed_writer_growing(&text);
+    status = fedserver_json_write(history_json(&task, &g, (size_t)points),
+                                  JSON_COMPACT | JSON_REAL_PRECISION(DIGITS), &text);
+    fed_writer_free(&g.rounds);
+    if (status != FED_OK) {
+        fed_writer_free(&text);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the rounds");
+    }
+    return fedserver_answer(response, 200, "application/json", &text, err);
+}
