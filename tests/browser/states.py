@@ -40,7 +40,8 @@ def history(the_status, past, task, first=0, last=2**32, points=500):
     wanted = [r for r in made[::-1] if first <= r["number"] <= last]
     step = max(1, -(-len(wanted) // points))
     kept = wanted[::step] + (wanted[-1:] if wanted and (len(wanted) - 1) % step else [])
-    return {"task": about, "count": len(made), "rounds": {name: [r[name] for r in kept] for name in COLUMNS}}
+    events = [{"at_ms": made[len(made) // 2]["committed_ms"] + 5, "event": event} for event in ("task_paused", "task_resumed")] if made else []
+    return {"task": about, "count": len(made), "events": events, "rounds": {name: [r[name] for r in kept] for name in COLUMNS}}
 
 
 def queued(number, name, state, version, total, **more):
@@ -234,6 +235,7 @@ def long_run():
         queued(1, "never begun", "cancelled", 0, 300, finished_ms=NOW - 700 * MINUTE)], devices)
     older = task(300, 300, "finished", "<i>digits</i>, small", 2)
     older["learning_rate"] = 0.01
+    the["coordinators"] = {"leader": "192.0.2.1:8445", "term": 7, "since_ms": NOW - 50 * MINUTE, "followers": 2}
     past = {5: (the["task"], made), 2: (older, rounds(300, last_ms=NOW - 400 * MINUTE)),
             1: (task(0, 300, "cancelled", "never begun", 1), [])}
     return the, devices, past
@@ -243,7 +245,7 @@ def fleet():
     """A thousand devices, and fifty tasks that run."""
     devices = [device(k, ("training", "waiting", "away")[k % 3]) for k in range(1, 1001)]
     parts = [(task(40, 90, name=f"population number {k}", number=k), open_round(41), rounds(40, loss=lambda n, k=k: 1 / (n + k) + 0.1)) for k in range(1, 51)]
-    the = status(*parts[0], [queued(k, f"population number {k}", "running", 40, 90, priority=5, round=open_round(41), started_ms=NOW) for k in range(1, 51)], devices)
+    the = status(*parts[0], [queued(k, f"population number {k}", "running", 40, 90, priority=5, round=open_round(41, out=7 if k == 17 else 3), started_ms=NOW) for k in range(1, 51)], devices)
     the["running"] = [{"task": t, "round": r, "rounds": done[:10]} for t, r, done in parts[1:]] + [{"task": parts[0][0], "round": parts[0][1]}]
     return the, devices
 
@@ -256,4 +258,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, fleet, crowd)}

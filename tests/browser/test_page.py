@@ -177,6 +177,7 @@ def look_reporting(b):
 
 def look_stuck(b):
     expect_alarms(b, ("red", "Round 8 has failed 3 times"), ("red", "certificate ends in 3 days"))
+    check("Away: branch-00002, branch-00003, branch-00004, branch-00005 and 1 other." in alarms(b)[0][1], alarms(b)[0])
     check("unknown" in b.text("#eta"), b.text("#eta"))
 
 
@@ -246,13 +247,31 @@ def look_side_by_side(b):
     check(b.text("#headline").startswith("Round 31 of 50"), b.text("#headline"))
     expect_alarms(b, ("amber", "keyboards (4): Round 5 has failed 2 times"))
     rows = b.run("return [...document.querySelectorAll('#tasks tr')].map(r => [r.cells[3].innerText, r.cells[5].innerText])")
-    check([r[0] for r in rows] == ["2", "5", "5", "9"], rows)
-    check(rows[2][1] == "round 31: 8 of 12 updates, 3 training", rows)
+    check([r[0] for r in rows] == ["5", "5", "2", "9"], rows)
+    check(rows[0][1] == "round 31: 8 of 12 updates, 3 training", rows)
     check(rows[3][1].startswith("waits: it needs 1320.0 MB of memory"), rows)
     b.run("document.querySelector('#picker [data-task=\"4\"]').click()")
     check(b.text("#headline").startswith("Round 5 of 80: 2 of 12 updates"), b.text("#headline"))
     check(b.text("#rounds") == "4 of 80 done", b.text("#rounds"))
     check([n[1] for n in b.run(names)] == ["false", "true", "false"], b.run(names))
+
+
+def look_fleet(b):
+    """Check that fifty tasks are a table that can be searched, and a thousand devices a strip of states."""
+    check(b.run("return document.getElementById('picker').hidden"), "fifty buttons are shown")
+    check(b.run("return document.getElementById('taskcard').nextElementSibling.id") == "nowcard", "the tasks are not in front")
+    check("50 tasks run" in b.text("#tasksnow"), b.text("#tasksnow"))
+    first = b.run("return [...document.querySelectorAll('#tasks tr')].slice(0, 2).map(r => r.cells[0].innerText)")
+    check(first == ["population number 17 (17)", "population number 50 (50)"], "the most active tasks:", first)
+    b.run("const f = document.getElementById('findtask'); f.value = 'number 4 '; f.dispatchEvent(new Event('input'))")
+    found = b.run("return [...document.querySelectorAll('#tasks tr')].map(r => r.cells[0].innerText)")
+    check(len(found) == 14 and "population number 4 (4)" in found, "tasks found:", found)
+    b.run("const f = document.getElementById('findtask'); f.value = ''; f.dispatchEvent(new Event('input'))")
+    parts = b.run("return [...document.querySelectorAll('#strip button')].map(p => p.getAttribute('aria-label'))")
+    check(parts == ["333 devices, training: find them", "334 devices, waiting: find them", "333 devices, away: find them"], parts)
+    b.run("document.querySelector('[data-key=strip-training]').click()")
+    check(b.text("#where") == "1 to 50 of 333", b.text("#where"))
+    b.run("const f = document.getElementById('find'); f.value = ''; f.dispatchEvent(new Event('input'))")
 
 
 def look_crowd(b):
@@ -342,6 +361,9 @@ def test_history(b, fake, shots):
         check("devices' data, <i>digits</i>, small (2)" in b.text("#loss .legend"), b.text("#loss .legend"))
         drawn = b.run("return ['s1', 's2', 's3', 's4'].map(k => document.querySelector('#loss polyline.' + k).getAttribute('points').split(' ').length)")
         check(min(drawn) > 100, "points of the four lines:", drawn)
+        check(b.run("return document.querySelectorAll('#loss .mark').length") == 2, "the marks of what was done to the task are missing")
+        check(re.match(r"Dotted lines: paused .*, resumed ", b.text("#marks")), b.text("#marks"))
+        check(re.match(r"3 coordinators: 192.0.2.1:8445 leads since .* \(term 7\), 2 others follow and can take over.", b.text("#coordinators")), b.text("#coordinators"))
         check("learning_rate" in b.text("#differs") and "0.05 and 0.01" in b.text("#differs"), b.text("#differs"))
         look_everywhere(b)
         if shots:
@@ -707,6 +729,7 @@ def act_on_devices(b, c, shots):
     c.device("kiln", "--token", token, "--shard", "0/2")
     key = b.wait("const e = [...document.querySelectorAll('#devices button')].find(x => x.textContent === 'the kiln'); return e && e.dataset.key", "the new device", 60)
     press(b, f"[data-key={key}]")
+    b.wait("return document.querySelector('.life') && document.querySelector('.life').textContent.includes('Enrolled, device=')", "the device's history")
     look_at_dialog(b, "act-device", shots)
     digits = b.run("return [...document.querySelectorAll('#devicedialog dd')][1].textContent").strip()[:8]
     type_into(b, "#revokedigits", digits)

@@ -62,7 +62,7 @@ function nothing(box, text) {
   box.replaceChildren(make("div", text, "none"));
 }
 /* Draw a line chart. span: first and last round. series: [{name, points: [[round, value] ...]}]. options: write formats a
-   value; zero: the axis includes 0; log: the axis is logarithmic; empty: the text where there are no points. */
+   value; zero: the axis includes 0; log: the axis is logarithmic; empty: the text where there are no points; marks: dotted lines, [{at: round}]. */
 function chart(id, span, series, options) {
   const box = $(id), write = options.write;
   series = series.map((s, k) => ({name: s.name, style: style_of(series, k), points: s.points.filter(p => Number.isFinite(p[1]) && (!options.log || p[1] > 0))}));
@@ -92,6 +92,9 @@ function chart(id, span, series, options) {
     if (x < x0 || x > x1) continue;
     svg.append(node("line", {class: "axis", x1: X(x), x2: X(x), y1: bottom, y2: bottom + 4}));
     svg.append(node("text", {x: X(x), y: height - 6, "text-anchor": "middle"}, String(x)));
+  }
+  for (const m of options.marks || []) {
+    if (m.at >= x0 && m.at <= x1) svg.append(node("line", {class: "mark", x1: X(m.at), x2: X(m.at), y1: top, y2: bottom}));
   }
   series.forEach(s => lines(svg, s, s.style, {X, Y, y0, y1, top, bottom}));
   box.replaceChildren(svg, ...(series.length > 1 ? [legend(series)] : []));

@@ -1,6 +1,7 @@
 "use strict";
 /* The table of devices: fifty rows a page, devices that need attention first. */
 /* SPDX-License-Identifier: Apache-2.0 */
+const STRIP_LEAST = 20; /* fewer devices are seen at a glance in the table */
 const ROWS = 50, DEVICES_MOST = 20000, FETCH = 2000;
 const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: "", came: 0};
 
@@ -15,7 +16,7 @@ function attention(d) {
   if (d.state === "revoked") return 0;
   const group = worker_group_of(seen, d);
   return (group && ailing(group).length > 0 ? 400 : group ? 50 : 0) + (d.cloned_ms > 0 ? 1000 : 0) + (is_bad(d) ? 500 : 0) + (d.state === "expired" ? 300 : 0) + (is_late(d) ? 200 : 0) +
-    ({declined: 100, away: 60, new: 40, training: 20, waiting: 10}[d.state] || 0);
+    ({late: 150, declined: 100, training: 80, away: 60, new: 40, waiting: 10}[d.state] || 0);
 }
 const columns = [
   {key: "name", title: "Device", of: d => (d.name || "~" + d.fingerprint).toLowerCase(), up: true},
@@ -74,6 +75,26 @@ function device_row(d, now) {
   row.cells[7].title = computes_on(d);
   return row;
 }
+/* One bar of all devices by state. A press on a part of it finds its devices. */
+const strip_order = ["cloned", "expired", "late", "declined", "training", "waiting", "new", "away", "revoked"];
+
+function draw_strip() {
+  const counts = strip_order.map(k => [k, table.list.filter(d => d.state === k).length]).filter(c => c[1] > 0);
+  show("strip", table.list.length >= STRIP_LEAST);
+  redraw_in("strip", counts.map(([state, count]) => {
+    const part = make("button", count * 12 >= table.list.length ? whole(count) + " " + state_words[state] : whole(count), "part is-" + state);
+    part.type = "button";
+    part.dataset.key = "strip-" + state;
+    part.style.setProperty("flex-grow", String(count)); /* set by a script, which the page's policy allows */
+    part.title = whole(count) + " " + state_words[state];
+    part.setAttribute("aria-label", several(count, "device") + ", " + state_words[state] + ": find them");
+    part.onclick = () => {
+      $("find").value = state_words[state];
+      $("find").dispatchEvent(new Event("input"));
+    };
+    return part;
+  }));
+}
 function draw_devices(now) {
   const list = found(), pages = Math.max(1, Math.ceil(list.length / ROWS));
   table.page = Math.min(table.page, pages - 1);
@@ -85,6 +106,7 @@ function draw_devices(now) {
   say("devicesnow", table.total === 0 ? "none is enrolled yet" : several(table.total, "device is", "devices are") + " enrolled: " +
     counts.filter(c => c[0] > 0).map(c => whole(c[0]) + " " + c[1]).join(", ") +
     (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));
+  draw_strip();
   redraw_in("devices", part.flatMap(d => {
     const group = worker_group_of(seen, d);
     return group ? [device_row(d, now), worker_group_row(group, now)] : [device_row(d, now)];

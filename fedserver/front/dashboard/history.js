@@ -22,7 +22,7 @@ async function fetch_run(id) {
   if (told === null) {
     runs[id] = before || {task: null, count: 0, rounds: [], part: null};
   } else {
-    runs[id] = {task: told.task, count: told.count, rounds: rounds_of(told.rounds), part: null};
+    runs[id] = {task: told.task, count: told.count, rounds: rounds_of(told.rounds), part: null, events: told.events || []};
   }
   runs[id].asked_ms = now_ms();
 }
@@ -37,7 +37,7 @@ const task_entry = id => (told.tasks || []).find(t => t.id === id);
 /* Is what is known of this run too old or too little? */
 function wants_run(id) {
   const run = runs[id], now = task_entry(id), version = now ? now.version : seen.task && seen.task.id === id ? seen.task.version : 0;
-  if (!run) return id === picked || id === view.other || view.other !== null || seen.rounds.length < version;
+  if (!run) return version > 0 || id === picked || id === view.other;
   const changed = run.task === null || version > run.task.version || (now && run.task.state !== now.state);
   return changed && now_ms() - run.asked_ms >= RUN_AGAIN_MS;
 }
@@ -78,6 +78,25 @@ function chart_rounds(id, newestFirst) {
   return view.zoom === null ? all : all.filter(r => r.number >= view.zoom[0] && r.number <= view.zoom[1]);
 }
 const other_run = () => view.other !== null && runs[view.other] && runs[view.other].task ? runs[view.other] : null;
+
+const mark_words = {task_queued: "queued", task_paused: "paused", task_resumed: "resumed", task_cancelled: "cancelled", task_moved: "moved", task_prioritized: "given another priority",
+  task_unreadable: "could not be read"};
+
+/* What people did to the task while it ran, from the audit log: [{at: a place between two rounds, words}]. */
+function marks_of(id, rounds) {
+  const run = runs[id];
+  if (!run || rounds.length === 0) return [];
+  return (run.events || []).filter(e => mark_words[e.event] && e.event !== "task_queued").map(e => {
+    const before = rounds.filter(r => r.committed_ms <= e.at_ms);
+    const at = before.length === 0 ? rounds[0].number : before[before.length - 1].number + (before.length < rounds.length ? 0.5 : 0);
+    return {at, words: mark_words[e.event] + " " + clock(e.at_ms, now_ms())};
+  });
+}
+function show_marks(marks) {
+  const words = marks.slice(-6).map(m => m.words).join(", ");
+  show("marks", words !== "");
+  say("marks", "Dotted lines: " + words + (marks.length > 6 ? "; before that " + several(marks.length - 6, "other deed") : "") + ".");
+}
 
 /* The last round of what is shown, without the zoom. */
 function last_round() {

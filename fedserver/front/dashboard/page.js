@@ -1,6 +1,7 @@
 "use strict";
 /* The page: asks for the status every second and for the devices less often, and shows what has changed. */
 /* SPDX-License-Identifier: Apache-2.0 */
+const PICKER_MOST = 6; /* the most running tasks that have a button each */
 const POLL_MS = 1000, HIDDEN_MS = 10000, GIVE_UP_MS = 5000;
 /* The most bytes a second that a page takes: a large fleet is looked at less often. */
 const STATUS_BYTES = 36000, DEVICES_BYTES = 18000;
@@ -22,7 +23,7 @@ function pick_task(id) {
 }
 function show_picker(s) {
   const list = running_tasks(s), text = JSON.stringify(list.map(one => [one.task.id, one.task.name, one.task.version, one.task.rounds, s.task.id]));
-  show("picker", list.length > 1);
+  show("picker", list.length > 1 && list.length <= PICKER_MOST);
   if ($("picker").dataset.shown === text) return;
   const held = document.activeElement && document.activeElement.dataset.task;
   $("picker").dataset.shown = text;
@@ -119,6 +120,7 @@ function task_cell(t) {
   const td = cell(null), button = make("button", t.name + " (" + t.id + ")", "link");
   button.type = "button";
   button.dataset.key = "task-" + t.id;
+  if (seen && seen.task && seen.task.id === t.id) button.setAttribute("aria-current", "true");
   button.onclick = () => {
     pick_task(t.id);
     scrollTo(0, 0);
@@ -143,17 +145,34 @@ function task_row(t, now) {
   if (session.acts) row.append(act_cell(t));
   return row;
 }
+/* How much happens in a task's open round: devices that train, updates that have come. */
+const activity = t => t.round ? t.round.out + t.round.received : 0;
+const in_order = (a, b) => task_order[a.state] - task_order[b.state] || activity(b) - activity(a) ||
+  (a.state === "queued" ? (a.position || 0) - (b.position || 0) : 0) || (a.state === "queued" ? a.id - b.id : b.id - a.id);
+
+/* With more running tasks than buttons are good for, the table of tasks stands first instead of them. */
+function place_tasks(s) {
+  const many = running_tasks(s).length > PICKER_MOST, card = $("taskcard"), first = card.nextElementSibling === $("nowcard");
+  if (many === first) return;
+  const key = card.contains(document.activeElement) ? document.activeElement.dataset.key || document.activeElement.id : null;
+  if (many) $("nowcard").before(card);
+  else $("devicecard").after(card);
+  card.classList.toggle("first", many);
+  if (key) (document.getElementById(key) || {focus: () => focus_key(key)}).focus();
+}
 function show_tasks(s, now) {
-  const list = (s.tasks || []).slice().sort((a, b) => task_order[a.state] - task_order[b.state] ||
-    (a.state === "queued" ? (a.position || 0) - (b.position || 0) : 0) || (a.state === "queued" ? a.id - b.id : b.id - a.id));
+  const list = (s.tasks || []).slice().sort(in_order), words = $("findtask").value.toLowerCase().split(/\s+/).filter(w => w !== "");
   let position = 0;
   for (const t of list) t.position_now = t.state === "queued" ? ++position : 0;
-  const text = JSON.stringify(list);
+  const found = list.filter(t => words.every(w => (t.name + " " + t.id + " " + t.state).toLowerCase().includes(w)));
+  const text = JSON.stringify([found, list.length, seen && seen.task ? seen.task.id : null]);
   if (drawnTasks === text) return;
   drawnTasks = text;
   show("taskcard", list.length > 0);
-  say("tasksnow", position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue");
-  redraw_in("tasks", list.map(t => task_row(t, now)));
+  place_tasks(s);
+  say("tasksnow", several(running_tasks(s).length, "task runs", "tasks run") + ", " + (position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue") +
+    (words.length ? "; " + whole(found.length) + " found" : ""));
+  redraw_in("tasks", found.map(t => task_row(t, now)));
 }
 
 /* ---- rounds ---- */
@@ -170,13 +189,18 @@ function show_rounds(newestFirst) {
   const drawn_own = view.zoom === null ? newestFirst.slice().reverse() : rounds.filter(r => r.metrics);
   show_own(drawn_own, drawn_own.length ? [drawn_own[0].number, drawn_own[drawn_own.length - 1].number] : [0, 0]);
   show_zoom(rounds.length);
-  if (rounds.length === 0) return;
+  if (rounds.length === 0) {
+    show_marks([]);
+    return;
+  }
   const ends = rounds.concat(others), span = view.zoom || [Math.min(...ends.map(r => r.number)), Math.max(...ends.map(r => r.number))], empty = "not measured yet";
+  const marks = marks_of(id, rounds);
+  show_marks(marks);
   const of = (name, key) => series_of(name, key, rounds, others, other);
-  chart("accuracy", span, of("accuracy", "accuracy"), {write: x => +(100 * x).toFixed(2) + " %", empty: "An evaluator measures it: fedserver token --role evaluator"});
-  chart("loss", span, of("devices' data", "loss").concat(of("test data", "test_loss")), {write: decimal, empty, log: $("losslog").checked});
+  chart("accuracy", span, of("accuracy", "accuracy"), {marks, write: x => +(100 * x).toFixed(2) + " %", empty: "An evaluator measures it: fedserver token --role evaluator"});
+  chart("loss", span, of("devices' data", "loss").concat(of("test data", "test_loss")), {marks, write: decimal, empty, log: $("losslog").checked});
   chart("bytes", span, of("from all devices", "update_bytes").concat(of("to each device", "delta_bytes")),
-    {write: x => bytes(x).replace(/\.0+ /, " "), empty, zero: true, log: $("byteslog").checked});
+    {marks, write: x => bytes(x).replace(/\.0+ /, " "), empty, zero: true, log: $("byteslog").checked});
   $("rows").replaceChildren(...newestFirst.map(r => {
     const row = make("tr");
     for (const text of [whole(r.number), whole(r.attempts), whole(r.updates), whole(r.samples),
@@ -207,6 +231,12 @@ function show_details(s) {
     ["Digest of the model", t.digest], ["Task number", whole(t.id)]]);
   const x = s.traffic;
   facts("totals", [["Received", bytes(x.received_bytes)], ["Sent", bytes(x.sent_bytes)], ["Requests", whole(x.requests)], ["", "since the coordinator started"]]);
+  const others = s.coordinators; /* only the leader answers */
+  show("coordinators", known(others));
+  if (known(others)) {
+    say("coordinators", several(others.followers + 1, "coordinator") + ": " + others.leader + " leads" + (others.since_ms ? " since " + clock(others.since_ms, now_ms()) : "") + " (term " + whole(others.term) + "), " +
+      (others.followers === 0 ? "nobody follows: if it stops, nobody takes over." : several(others.followers, "other follows", "others follow") + " and can take over."), others.followers === 0 ? "amber" : "soft");
+  }
   say("version", "fedserver " + s.version + ", protocol " + s.protocol + ".");
   show("downloads", t !== null);
   if (t) {
@@ -276,6 +306,7 @@ addEventListener("DOMContentLoaded", () => {
   const linked = /^#task-([1-9][0-9]{0,15})$/.exec(location.hash);
   if (linked) picked = Number(linked[1]);
   start_history(show_all);
+  $("findtask").oninput = () => { if (told) show_tasks(told, now_ms()); };
   start_acting();
   start_devices(() => draw_devices(now_ms()));
   setInterval(() => { show_times(); show_line(); }, 500);
