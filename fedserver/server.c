@@ -280,6 +280,7 @@ static fed_status follow(fedserver *server, fed_error *err) {
     }
     if (server->lead.mine) {
         server->rounds.term = server->lead.term;
+        server->leads_since_ms = fed_clock_unix_ms();
         FED_TRY(start_serving(server, err));
         server->following = false;
     }

@@ -60,12 +60,13 @@ struct fedserver {
     bool serving; /* a fedserver_begin has prepared this process to handle requests */
     /* this coordinator does not lead: it has no rounds, and handles no request */
     bool following;
-    fedserver_held held;  /* whether another program holds the database */
-    bool parted;          /* this process has given up leadership, and is about to end */
-    fedserver_lead lead;  /* who leads; only set if the setup has an address */
-    int64_t lead_ms;      /* when the store was last asked who leads, by the monotonic clock */
-    uint32_t followers;   /* number of coordinators that pass requests on to this one */
-    uint64_t heard_limit; /* at a follower: the leader's limit of an update's bytes; 0: unknown */
+    fedserver_held held;    /* whether another program holds the database */
+    bool parted;            /* this process has given up leadership, and is about to end */
+    fedserver_lead lead;    /* who leads; only set if the setup has an address */
+    int64_t leads_since_ms; /* when this coordinator began to lead; 0: it does not */
+    int64_t lead_ms;        /* when the store was last asked who leads, by the monotonic clock */
+    uint32_t followers;     /* number of coordinators that pass requests on to this one */
+    uint64_t heard_limit;   /* at a follower: the leader's limit of an update's bytes; 0: unknown */
     bool broken;
     bool handling;   /* a fedserver_handle is under way, so its batch commits what it writes */
     int64_t acts_ms; /* when the present minute of acts through the page began */

@@ -1,6 +1,9 @@
 /* GET /v1/rounds?task=N&first=A&last=B&points=P: a task, and its rounds for a chart. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "fed/arch.h"
 #include "fedserver/routes/answers.h"
@@ -9,13 +12,31 @@
 #include "fedserver/routes/status_json.h"
 #include "fedserver/routes/thinning.h"
 
-enum { POINTS_LEAST = 6, POINTS_MOST = 500, DIGITS = 6 };
+enum { POINTS_LEAST = 6, POINTS_MOST = 500, DIGITS = 6, EVENTS = 50 };
 
 typedef struct gathering {
     fed_writer rounds; /* fedserver_round_entry[], the newest first */
     uint64_t first, last;
     uint32_t all, newest; /* number of committed rounds; number of the newest one */
+    char key[32];         /* "task=5 ", as the audit log has it */
+    json_t *events;
 } gathering;
+
+/* The audit log comes oldest first, and the newest EVENTS are kept. Who did it is not told. */
+static fed_status keep_event(void *user, const fedserver_audit_entry *entry, fed_error *err) {
+    gathering *g = user;
+    if (strncmp(entry->detail, g->key, strlen(g->key)) != 0) {
+        return FED_OK;
+    }
+    if (json_array_size(g->events) == EVENTS) {
+        (void)json_array_remove(g->events, 0);
+    }
+    return json_array_append_new(g->events,
+                                 json_pack("{s:I, s:s}", "at_ms", (json_int_t)entry->at_ms, "event",
+                                           entry->event)) == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for a task's events");
+}
 
 static fed_status gather(void *user, const fedserver_round_entry *entry, fed_error *err) {
     gathering *g = user;
@@ -82,14 +103,29 @@ static json_t *history_json(const fedserver_task *task, gathering *g, size_t poi
         json_pack("{s:I, s:s, s:I}", "id", (json_int_t)task->wire.id, "state",
                   fedserver_task_state_name(task->state), "version", (json_int_t)g->newest);
     fedserver_task_keys_add(about, task, g->newest);
-    return json_pack("{s:o, s:I, s:o}", "task", about, "count", (json_int_t)g->all, "rounds",
-                     columns_json(rounds, count, is_graded(task)));
+    return json_pack("{s:o, s:I, s:O, s:o}", "task", about, "count", (json_int_t)g->all, "events",
+                     g->events, "rounds", columns_json(rounds, count, is_graded(task)));
+}
+
+/* Gather what the answer tells of the task. */
+static fed_status gather_all(fedserver *server, uint64_t id, fedserver_task *task, gathering *g,
+                             fed_error *err) {
+    int64_t read = 0;
+    FED_TRY(server->store->task_find(server->db, FEDSERVER_PICK_ID, id, task, err));
+    FED_TRY(fedserver_round_each(server, id, UINT32_MAX, gather, g, err));
+    snprintf(g->key, sizeof g->key, "task=%" PRIu64 " ", id);
+    return server->store->audit_tasks(server->db, &read, keep_event, g, err);
+}
+
+static void discard(gathering *g) {
+    fed_writer_free(&g->rounds);
+    json_decref(g->events);
 }
 
 fed_status fedserver_get_history(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
     const char *query = call->request->query;
-    gathering g = {.last = UINT32_MAX};
+    gathering g = {.last = UINT32_MAX, .events = json_array()};
     uint64_t id = 0, points = POINTS_MOST;
     fedserver_task task;
     fed_error why = {0};
@@ -99,12 +135,9 @@ fed_status fedserver_get_history(fedserver *server, const fedserver_call *call,
     (void)fedserver_query_number(query, "points", POINTS_MOST, &points);
     points = points < POINTS_LEAST ? POINTS_LEAST : points > POINTS_MOST ? POINTS_MOST : points;
     fed_writer_growing(&g.rounds);
-    fed_status status = server->store->task_find(server->db, FEDSERVER_PICK_ID, id, &task, &why);
-    if (status == FED_OK) {
-        status = fedserver_round_each(server, id, UINT32_MAX, gather, &g, &why);
-    }
+    fed_status status = gather_all(server, id, &task, &g, &why);
     if (status != FED_OK) {
-        fed_writer_free(&g.rounds);
+        discard(&g);
         return status == FED_ENOTFOUND ? fedserver_answer_error(response, err, 404, "task_unknown",
                                                                 "there is no task of that number")
                                        : fed_fail(err, status, "%s", why.text);
@@ -113,7 +146,7 @@ fed_status fedserver_get_history(fedserver *server, const fedserver_call *call,
     fed_writer_growing(&text);
     status = fedserver_json_write(history_json(&task, &g, (size_t)points),
                                   JSON_COMPACT | JSON_REAL_PRECISION(DIGITS), &text);
-    fed_writer_free(&g.rounds);
+    discard(&g);
     if (status != FED_OK) {
         fed_writer_free(&text);
         return fed_fail(err, FED_ENOMEM, "out of memory for the rounds");

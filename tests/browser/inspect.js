@@ -27,16 +27,21 @@ function weak_contrast() {
 
 /* Mark everything that a keyboard must reach, in the document's order. Return how much there is. */
 function reachable() {
-  const all = document.querySelectorAll("a[href], button:not(:disabled), input, summary, [tabindex='0']");
+  const all = document.querySelectorAll("a[href], button:not(:disabled), input, select, summary, [tabindex='0']");
   let count = 0;
-  for (const e of all) if (e.checkVisibility()) e.dataset.mark = ++count;
+  window.marks = {}; /* by data-key: a table may be drawn again meanwhile */
+  for (const e of all) {
+    if (!e.checkVisibility()) continue;
+    e.dataset.mark = ++count;
+    if (e.dataset.key) window.marks[e.dataset.key] = count;
+  }
   return count;
 }
 
 /* Return the mark of the element with the focus, and whether its outline can be seen. */
 function focused() {
   const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
-  return {mark: Number(e.dataset.mark || 0), what: e.outerHTML.slice(0, 80),
+  return {mark: Number(e.dataset.mark || window.marks[e.dataset.key] || 0), what: e.outerHTML.slice(0, 80),
     outlined: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
     inside: box.bottom > 0 && box.top < innerHeight};
 }

@@ -27,6 +27,23 @@ def task(version, total, state="running", name="digits of the branch offices", n
             "next_phase": None}
 
 
+COLUMNS = ("number", "attempts", "updates", "opened_ms", "committed_ms", "update_bytes", "delta_bytes", "loss", "test_loss", "accuracy")
+
+
+def history(the_status, past, task, first=0, last=2**32, points=500):
+    """Return what /v1/rounds would answer: every n-th round, and the newest one."""
+    runs = {one["task"]["id"]: (one["task"], one.get("rounds") or the_status["rounds"]) for one in the_status.get("running", [])}
+    if the_status["task"]:
+        runs[the_status["task"]["id"]] = (the_status["task"], the_status["rounds"])
+    runs.update(past)
+    about, made = runs[task]
+    wanted = [r for r in made[::-1] if first <= r["number"] <= last]
+    step = max(1, -(-len(wanted) // points))
+    kept = wanted[::step] + (wanted[-1:] if wanted and (len(wanted) - 1) % step else [])
+    events = [{"at_ms": made[len(made) // 2]["committed_ms"] + 5, "event": event} for event in ("task_paused", "task_resumed")] if made else []
+    return {"task": about, "count": len(made), "events": events, "rounds": {name: [r[name] for r in kept] for name in COLUMNS}}
+
+
 def queued(number, name, state, version, total, **more):
     return {"id": number, "name": name, "state": state, "position": number, "rounds": total, "version": version,
             "queued_ms": NOW - 300 * MINUTE, "started_ms": None, "finished_ms": None,
@@ -208,6 +225,31 @@ def side_by_side():
     return the, devices
 
 
+def long_run():
+    """A run of 5,000 rounds, of which the status has 200; an older run of 300 rounds is finished. Returns the past, too."""
+    devices = some_devices()
+    made = rounds(5000, loss=lambda k: 2.1 * math.exp(-k / 900) + 0.12 + (3.0 if k == 1234 else 0))
+    the = status(task(5000, 9000, number=5), open_round(5001), made[:200], [
+        queued(5, "digits of the branch offices", "running", 5000, 9000, started_ms=NOW - 300 * MINUTE),
+        queued(2, "<i>digits</i>, small", "finished", 300, 300, started_ms=NOW - 700 * MINUTE, finished_ms=NOW - 400 * MINUTE),
+        queued(1, "never begun", "cancelled", 0, 300, finished_ms=NOW - 700 * MINUTE)], devices)
+    older = task(300, 300, "finished", "<i>digits</i>, small", 2)
+    older["learning_rate"] = 0.01
+    the["coordinators"] = {"leader": "192.0.2.1:8445", "term": 7, "since_ms": NOW - 50 * MINUTE, "followers": 2}
+    past = {5: (the["task"], made), 2: (older, rounds(300, last_ms=NOW - 400 * MINUTE)),
+            1: (task(0, 300, "cancelled", "never begun", 1), [])}
+    return the, devices, past
+
+
+def fleet():
+    """A thousand devices, and fifty tasks that run."""
+    devices = [device(k, ("training", "waiting", "away")[k % 3]) for k in range(1, 1001)]
+    parts = [(task(40, 90, name=f"population number {k}", number=k), open_round(41), rounds(40, loss=lambda n, k=k: 1 / (n + k) + 0.1)) for k in range(1, 51)]
+    the = status(*parts[0], [queued(k, f"population number {k}", "running", 40, 90, priority=5, round=open_round(41, out=7 if k == 17 else 3), started_ms=NOW) for k in range(1, 51)], devices)
+    the["running"] = [{"task": t, "round": r, "rounds": done[:10]} for t, r, done in parts[1:]] + [{"task": parts[0][0], "round": parts[0][1]}]
+    return the, devices
+
+
 def crowd():
     devices = [device(k, ("training", "waiting", "waiting", "away", "new")[k % 5]) for k in range(1, 10_001)]
     devices[7_000].update(name="the-broken-one", refused=77, counted=1)
@@ -216,4 +258,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, fleet, crowd)}

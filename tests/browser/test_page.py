@@ -47,6 +47,8 @@ class FakeCoordinator(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), FakeRequest)
         self.dashboard = dashboard
         self.gone = False
+        self.sent = 0  # bytes of all answers
+        self.past = {}  # by a task's number: its rounds, newest first, if it does not run
         self.session = {"acts": False, "act_token": None, "why_not": "to act, log in"}
         self.status, self.devices = states.empty()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -73,6 +75,9 @@ class FakeRequest(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         if path == "/v1/status":
             self.answer("application/json", json.dumps(self.server.status).encode())
+        elif path == "/v1/rounds":
+            wanted = {k: int(v[0]) for k, v in urllib.parse.parse_qs(query).items()}
+            self.answer("application/json", json.dumps(states.history(self.server.status, self.server.past, **wanted)).encode())
         elif path == "/v1/session":
             self.answer("application/json", json.dumps(self.server.session).encode())
         elif path == "/v1/devices":
@@ -87,6 +92,7 @@ class FakeRequest(http.server.BaseHTTPRequestHandler):
             self.answer(kind, self.server.file(path))
 
     def answer(self, kind, body):
+        self.server.sent += len(body)
         self.send_response(200)
         self.send_header("Content-Type", kind + "; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -171,6 +177,7 @@ def look_reporting(b):
 
 def look_stuck(b):
     expect_alarms(b, ("red", "Round 8 has failed 3 times"), ("red", "certificate ends in 3 days"))
+    check("Away: branch-00002, branch-00003, branch-00004, branch-00005 and 1 other." in alarms(b)[0][1], alarms(b)[0])
     check("unknown" in b.text("#eta"), b.text("#eta"))
 
 
@@ -240,13 +247,31 @@ def look_side_by_side(b):
     check(b.text("#headline").startswith("Round 31 of 50"), b.text("#headline"))
     expect_alarms(b, ("amber", "keyboards (4): Round 5 has failed 2 times"))
     rows = b.run("return [...document.querySelectorAll('#tasks tr')].map(r => [r.cells[3].innerText, r.cells[5].innerText])")
-    check([r[0] for r in rows] == ["2", "5", "5", "9"], rows)
-    check(rows[2][1] == "round 31: 8 of 12 updates, 3 training", rows)
+    check([r[0] for r in rows] == ["5", "5", "2", "9"], rows)
+    check(rows[0][1] == "round 31: 8 of 12 updates, 3 training", rows)
     check(rows[3][1].startswith("waits: it needs 1320.0 MB of memory"), rows)
     b.run("document.querySelector('#picker [data-task=\"4\"]').click()")
     check(b.text("#headline").startswith("Round 5 of 80: 2 of 12 updates"), b.text("#headline"))
     check(b.text("#rounds") == "4 of 80 done", b.text("#rounds"))
     check([n[1] for n in b.run(names)] == ["false", "true", "false"], b.run(names))
+
+
+def look_fleet(b):
+    """Check that fifty tasks are a table that can be searched, and a thousand devices a strip of states."""
+    check(b.run("return document.getElementById('picker').hidden"), "fifty buttons are shown")
+    check(b.run("return document.getElementById('taskcard').nextElementSibling.id") == "nowcard", "the tasks are not in front")
+    check("50 tasks run" in b.text("#tasksnow"), b.text("#tasksnow"))
+    first = b.run("return [...document.querySelectorAll('#tasks tr')].slice(0, 2).map(r => r.cells[0].innerText)")
+    check(first == ["population number 17 (17)", "population number 50 (50)"], "the most active tasks:", first)
+    b.run("const f = document.getElementById('findtask'); f.value = 'number 4 '; f.dispatchEvent(new Event('input'))")
+    found = b.run("return [...document.querySelectorAll('#tasks tr')].map(r => r.cells[0].innerText)")
+    check(len(found) == 14 and "population number 4 (4)" in found, "tasks found:", found)
+    b.run("const f = document.getElementById('findtask'); f.value = ''; f.dispatchEvent(new Event('input'))")
+    parts = b.run("return [...document.querySelectorAll('#strip button')].map(p => p.getAttribute('aria-label'))")
+    check(parts == ["333 devices, training: find them", "334 devices, waiting: find them", "333 devices, away: find them"], parts)
+    b.run("document.querySelector('[data-key=strip-training]').click()")
+    check(b.text("#where") == "1 to 50 of 333", b.text("#where"))
+    b.run("const f = document.getElementById('find'); f.value = ''; f.dispatchEvent(new Event('input'))")
 
 
 def look_crowd(b):
@@ -313,6 +338,85 @@ def test_states(b, fake, shots):
                 if shots:
                     b.screenshot(f"{shots}/{name}-{look}-{'dark' if dark else 'light'}.png")
         print("ok   ", name, flush=True)
+
+
+def drag(b, selector, start, end):
+    """Drag with the mouse over an element, between two parts of its width."""
+    box = b.run("const r = document.querySelector(arguments[0]).getBoundingClientRect(); return [r.left, r.top, r.width, r.height]", selector)
+    y = int(box[1] + box[3] / 2)
+    b.drag(int(box[0] + start * box[2]), y, int(box[0] + end * box[2]), y)
+
+
+def test_history(b, fake, shots):
+    """Check that a past task is opened, that a whole run is drawn and zoomed, and that two runs are compared."""
+    fake.status, fake.devices, fake.past = states.long_run()
+    for look, width, height, dark, phone in LOOKS:
+        b.look_like(width, height, dark, phone)
+        b.open("about:blank")
+        b.open(fake.url())
+        b.wait("return document.getElementById('zoomed').textContent === 'All 5,000 rounds, 500 of them drawn' || "
+               "document.getElementById('zoomed').textContent.startsWith('All 5,000 rounds, 50')", "the whole run")
+        b.run("document.getElementById('compare').value = '2'; document.getElementById('compare').dispatchEvent(new Event('change'))")
+        b.wait("return document.querySelector('#loss .legend') && document.querySelectorAll('#loss .legend span').length === 4", "four lines of two runs")
+        check("devices' data, <i>digits</i>, small (2)" in b.text("#loss .legend"), b.text("#loss .legend"))
+        drawn = b.run("return ['s1', 's2', 's3', 's4'].map(k => document.querySelector('#loss polyline.' + k).getAttribute('points').split(' ').length)")
+        check(min(drawn) > 100, "points of the four lines:", drawn)
+        check(b.run("return document.querySelectorAll('#loss .mark').length") == 2, "the marks of what was done to the task are missing")
+        check(re.match(r"Dotted lines: paused .*, resumed ", b.text("#marks")), b.text("#marks"))
+        check(re.match(r"3 coordinators: 192.0.2.1:8445 leads since .* \(term 7\), 2 others follow and can take over.", b.text("#coordinators")), b.text("#coordinators"))
+        check("learning_rate" in b.text("#differs") and "0.05 and 0.01" in b.text("#differs"), b.text("#differs"))
+        look_everywhere(b)
+        if shots:
+            b.screenshot(f"{shots}/compare-{look}-{'dark' if dark else 'light'}.png")
+    b.look_like(1280, 900, False, False)
+    b.run("document.getElementById('compare').value = ''; document.getElementById('compare').dispatchEvent(new Event('change'))")
+    b.run("document.getElementById('loss').scrollIntoView({block: 'center'})")
+    drag(b, "#loss", 0.3, 0.5)
+    zoomed = b.wait("const t = document.getElementById('zoomed').textContent; return t.startsWith('Rounds ') && t", "the part that was dragged over")
+    first, last = (int(n.replace(",", "")) for n in re.search(r"Rounds ([\d,]+) to ([\d,]+) of 5,000", zoomed).groups())
+    check(500 < first < last < 3000, zoomed)
+    b.run("document.getElementById('loss').focus()")
+    for _ in range(6):
+        b.press("+")
+    b.wait("const t = document.getElementById('zoomed').textContent; return t.startsWith('Rounds ') && !t.includes('drawn')", "each round of a small part")
+    b.press("0")
+    b.wait("return document.getElementById('zoomed').textContent.startsWith('All 5,000')", "all rounds again")
+    check(b.run("return document.getElementById('zoomall').disabled"), "the button for all rounds is of no use, but can be pressed")
+    b.run("document.querySelector('[data-key=task-2]').click()")
+    b.wait("return document.getElementById('headline').textContent.startsWith('<i>digits</i>, small is finished after 300 rounds')", "the past task")
+    check(b.text("#zoomed") == "All 300 rounds", b.text("#zoomed"))
+    check(b.run("return document.getElementById('getmodel').getAttribute('href')") == "/model.safetensors?task=2", "another model")
+    links = b.run("return [...document.querySelectorAll('#tasks a')].map(a => a.getAttribute('href'))")
+    check(links == ["/model.safetensors?task=5", "/model.safetensors?task=2"], "models:", links)
+    look_everywhere(b)
+    if shots:
+        b.screenshot(shots + "/past-task.png")
+    b.open("about:blank")
+    b.open(fake.url() + "#task-2")
+    b.wait("return document.getElementById('headline').textContent.includes('is finished after 300 rounds')", "the task that the link names")
+    b.run("document.querySelector('[data-key=task-1]').click()")
+    b.wait("return document.getElementById('headline').textContent.startsWith('never begun is cancelled after 0 of 300 rounds')", "a task without rounds")
+    b.run("document.getElementById('back').click()")
+    b.wait("return document.getElementById('headline').textContent.startsWith('Round 5,001')", "what runs now")
+    check(b.run("return document.getElementById('back').hidden"), "there is a way back from what runs now")
+    look_everywhere(b)
+    fake.past = {}
+    print("ok    history", flush=True)
+
+
+def test_traffic(b, fake):
+    """Check that a page asks for at most 64 KB a second of a fleet, however much the coordinator would tell."""
+    fake.status, fake.devices = states.fleet()
+    b.look_like(1280, 900, False, False)
+    b.open("about:blank")
+    b.open(fake.url())
+    b.wait("return document.querySelectorAll('#devices tr').length === 50 && document.querySelectorAll('#tasks tr').length > 0", "the fleet")
+    begun, before = time.monotonic(), fake.sent
+    while fake.sent - before < 400_000:
+        time.sleep(0.1)
+    rate = (fake.sent - before) / (time.monotonic() - begun)
+    check(rate <= 64 * 1024, "bytes a second:", rate)
+    print(f"ok    traffic: {rate / 1024:.0f} KB a second", flush=True)
 
 
 def test_lost(b, fake):
@@ -392,6 +496,21 @@ class Coordinator:
         self.stop()
 
 
+def compare_real_runs(b, c):
+    """Run a second task to its end, open the first one, which is over, and lay the second one over it."""
+    c.queue(name="again", rounds=3, cohort=2, minimum=2, deadline_s=600, local_steps=3)
+    for name, shard in (("anna", "0/2"), ("ben", "1/2")):
+        c.device(name, "--shard", shard)
+    b.wait("return document.getElementById('headline').textContent.startsWith('again is finished after 3 rounds')", "the end of the second task", 60)
+    b.run("document.querySelector('[data-key=task-1]').click()")
+    b.wait("return document.getElementById('headline').textContent.startsWith('two by two is finished after 4 rounds')", "the first task")
+    check(b.text("#zoomed") == "All 4 rounds", b.text("#zoomed"))
+    b.run("document.getElementById('compare').value = '2'; document.getElementById('compare').dispatchEvent(new Event('change'))")
+    b.wait("return document.querySelector('#loss .legend') && document.querySelector('#loss .legend').textContent.includes('again (2)')", "both runs")
+    check("local_steps" in b.text("#differs") and "2 and 3" in b.text("#differs"), b.text("#differs"))
+    look_everywhere(b)
+
+
 def test_real_run(b, c, shots):
     """Check the page of a run with real devices: empty, waiting for a second device, and finished."""
     url = f"https://localhost:{c.port}/"
@@ -413,6 +532,7 @@ def test_real_run(b, c, shots):
         b.screenshot(shots + "/real-finished.png")
     status, headers, body = c.ask("/rounds.csv")
     check(status == 200 and body.decode().count("\r\n") == 5, "rounds.csv:", status, body)
+    compare_real_runs(b, c)
     print("ok    a real run", flush=True)
 
 
@@ -609,6 +729,7 @@ def act_on_devices(b, c, shots):
     c.device("kiln", "--token", token, "--shard", "0/2")
     key = b.wait("const e = [...document.querySelectorAll('#devices button')].find(x => x.textContent === 'the kiln'); return e && e.dataset.key", "the new device", 60)
     press(b, f"[data-key={key}]")
+    b.wait("return document.querySelector('.life') && document.querySelector('.life').textContent.includes('Enrolled, device=')", "the device's history")
     look_at_dialog(b, "act-device", shots)
     digits = b.run("return [...document.querySelectorAll('#devicedialog dd')][1].textContent").strip()[:8]
     type_into(b, "#revokedigits", digits)
@@ -658,7 +779,8 @@ def main():
     words = argparse.ArgumentParser()
     words.add_argument("source")
     words.add_argument("programs")
-    words.add_argument("parts", nargs="*", default=["states", "lost", "run", "login", "act"], help="states, lost, run, login, act (all)")
+    words.add_argument("parts", nargs="*", default=["states", "history", "traffic", "lost", "run", "login", "act"],
+                       help="states, history, traffic, lost, run, login, act (all)")
     words.add_argument("--shots", help="a directory for screenshots")
     words = words.parse_args()
     if None in webdriver.programs():
@@ -676,6 +798,10 @@ def main():
         fake = FakeCoordinator(words.source + "/fedserver/front/dashboard")
         if "states" in words.parts:
             test_states(browser, fake, words.shots)
+        if "history" in words.parts:
+            test_history(browser, fake, words.shots)
+        if "traffic" in words.parts:
+            test_traffic(browser, fake)
         if "lost" in words.parts:
             test_lost(browser, fake)
         if "run" in words.parts or "login" in words.parts:

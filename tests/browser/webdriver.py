@@ -97,6 +97,14 @@ class Browser:
         self._here("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": [
             {"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]}]})
 
+    def drag(self, from_x, from_y, to_x, to_y):
+        """Press the mouse's button at one place of the window, move it, and let go at another."""
+        def move(x, y, took):
+            return {"type": "pointerMove", "duration": took, "x": x, "y": y}
+        self._here("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [
+            move(from_x, from_y, 0), {"type": "pointerDown", "button": 0}, move((from_x + to_x) // 2, to_y, 50), move(to_x, to_y, 50),
+            {"type": "pointerUp", "button": 0}]}]})
+
     def errors(self):
         """Return the errors in the browser's console since the last call: refused scripts and styles, exceptions."""
         return [e["message"] for e in self._here("POST", "/se/log", {"type": "browser"}) if e["level"] == "SEVERE"]

@@ -5,12 +5,12 @@
 let session = {acts: false, act_token: null, why_not: null};
 
 async function fetch_session() {
-  const answer = await fetch("/v1/session", {cache: "no-store"});
+  const answer = await fetch("/v1/session", {cache: "no-store"}), acted = session.acts;
   if (answer.ok) session = await answer.json();
   show("admit", session.acts);
   show("acthead", session.acts);
   say("whoacts", session.acts ? "You are logged in, and may act." : session.why_not ? upper(session.why_not) + "." : "");
-  drawnTasks = "";
+  if (acted !== session.acts) drawnTasks = ""; /* the rows get a button, or lose it */
 }
 const upper = text => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -40,6 +40,7 @@ function open_dialog(id, key, title, parts) {
   box.setAttribute("aria-labelledby", head.id);
   box.replaceChildren(head, ...parts, outcome, close);
   box.onclose = () => {
+    if (box.open) return; /* the event comes late: the dialog was opened again */
     box.replaceChildren(); /* a token is not kept in a closed dialog */
     focus_key(key);
   };
@@ -210,8 +211,21 @@ function device_facts(d, now) {
   }
   return list;
 }
+const event_words = event => upper(event.replace(/_/g, " "));
+
+/* What has happened to the device, the newest first; only operators who have logged in may see it. */
+async function show_life(d, box) {
+  const answer = await fetch("/v1/device?id=" + d.id, {cache: "no-store"});
+  if (!answer.ok) return;
+  const told = await answer.json(), list = make("ul", null, "life");
+  list.append(...told.declines.map(x => make("li", clock(x.at_ms, now_ms()) + ": declined " + x.name + " (" + x.task + "): " + x.reason)),
+    ...told.events.slice().reverse().map(x => make("li", clock(x.at_ms, now_ms()) + ": " + event_words(x.event) + ", " + x.detail)));
+  if (list.children.length > 0) box.append(make("h3", "What has happened, newest first"), list);
+}
 function open_device_dialog(d) {
-  open_dialog("devicedialog", "device-" + d.id, name_of(d), [device_facts(d, now_ms()), ...(session.acts && d.state !== "revoked" ? [revoke_form(d)] : [])]);
+  const life = make("div");
+  if (session.acts) show_life(d, life).catch(error => console.warn(error));
+  open_dialog("devicedialog", "device-" + d.id, name_of(d), [device_facts(d, now_ms()), life, ...(session.acts && d.state !== "revoked" ? [revoke_form(d)] : [])]);
 }
 function device_button(d) {
   const button = make("button", d.name || "device " + d.fingerprint.slice(0, 8), "link");

@@ -1,6 +1,7 @@
 "use strict";
 /* Line charts over the rounds. An axis leaves out a few outliers, so that they do not flatten the rest; an outlier is a
-   triangle at the axis' edge, with its value. Pointer and arrow keys show a round's values. */
+   triangle at the axis' edge, with its value. Pointer and arrow keys show a round's values; dragging, and the
+   keys + - 0, zoom. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const CHART_HEIGHT = 224;
 const charts = {}; /* by a chart's id: what its cursor needs to know of the last drawing */
@@ -61,10 +62,10 @@ function nothing(box, text) {
   box.replaceChildren(make("div", text, "none"));
 }
 /* Draw a line chart. span: first and last round. series: [{name, points: [[round, value] ...]}]. options: write formats a
-   value; zero: the axis includes 0; log: the axis is logarithmic; empty: the text where there are no points. */
+   value; zero: the axis includes 0; log: the axis is logarithmic; empty: the text where there are no points; marks: dotted lines, [{at: round}]. */
 function chart(id, span, series, options) {
   const box = $(id), write = options.write;
-  series = series.map(s => ({name: s.name, points: s.points.filter(p => Number.isFinite(p[1]) && (!options.log || p[1] > 0))}));
+  series = series.map((s, k) => ({name: s.name, style: style_of(series, k), points: s.points.filter(p => Number.isFinite(p[1]) && (!options.log || p[1] > 0))}));
   const values = series.flatMap(s => s.points.map(p => p[1]));
   delete charts[id];
   if (values.length === 0) {
@@ -92,12 +93,19 @@ function chart(id, span, series, options) {
     svg.append(node("line", {class: "axis", x1: X(x), x2: X(x), y1: bottom, y2: bottom + 4}));
     svg.append(node("text", {x: X(x), y: height - 6, "text-anchor": "middle"}, String(x)));
   }
-  series.forEach((s, k) => lines(svg, s, k + 1, {X, Y, y0, y1, top, bottom}));
+  for (const m of options.marks || []) {
+    if (m.at >= x0 && m.at <= x1) svg.append(node("line", {class: "mark", x1: X(m.at), x2: X(m.at), y1: top, y2: bottom}));
+  }
+  series.forEach(s => lines(svg, s, s.style, {X, Y, y0, y1, top, bottom}));
   box.replaceChildren(svg, ...(series.length > 1 ? [legend(series)] : []));
-  charts[id] = {svg, series, write, X, width, left, right, top, bottom, x0, x1, cursor: null};
+  charts[id] = {svg, series, write, X, width, left, right, top, bottom, x0, x1, cursor: null, known: [...new Set(series.flatMap(s => s.points.map(p => p[0])))].sort((a, b) => a - b)};
   box.setAttribute("aria-valuemin", span[0]);
   box.setAttribute("aria-valuemax", span[1]);
   value_text(box, charts[id], span[1]);
+}
+/* A series' colour, 1 to 4: those of a second run are 3 and 4. */
+function style_of(series, k) {
+  return 1 + series.slice(0, k).filter(s => Boolean(s.other) === Boolean(series[k].other)).length + (series[k].other ? 2 : 0);
 }
 function lines(svg, s, k, at) {
   const path = thinned(s.points, 400).map(p => at.X(p[0]).toFixed(1) + "," + at.Y(p[1]).toFixed(1)).join(" ");
@@ -114,9 +122,9 @@ function lines(svg, s, k, at) {
 }
 function legend(series) {
   const list = make("div", null, "legend");
-  series.forEach((s, k) => {
+  series.forEach(s => {
     const item = make("span"), key = node("svg", {viewBox: "0 0 26 10", "aria-hidden": "true"});
-    key.append(node("line", {class: "k" + (k + 1), x1: 0, x2: 26, y1: 5, y2: 5}));
+    key.append(node("line", {class: "k" + s.style, x1: 0, x2: 26, y1: 5, y2: 5}));
     item.append(key, s.name);
     list.append(item);
   });
@@ -133,10 +141,17 @@ function value_text(box, c, round) {
   box.setAttribute("aria-valuenow", round);
   box.setAttribute("aria-valuetext", "round " + round + ": " + (values.length ? values.join(", ") : "not measured"));
 }
-/* Show a chart's cursor: a line at a round, and the values of that round beside it. */
-function point(id, round) {
+/* The index of the round with a value that is nearest to `round`. */
+function nearest(c, round) {
+  let best = 0;
+  c.known.forEach((r, k) => { if (Math.abs(r - round) < Math.abs(c.known[best] - round)) best = k; });
+  return best;
+}
+/* Show a chart's cursor: a line at the nearest round with a value, and its values beside it. */
+function point(id, wanted) {
   const c = charts[id];
-  if (!c) return;
+  if (!c || c.known.length === 0) return;
+  const round = c.known[nearest(c, wanted)];
   rest(id);
   const values = values_of(c, round);
   if (values.length === 0) return;
@@ -155,21 +170,52 @@ function rest(id) {
   const c = charts[id];
   if (c && c.cursor) c.cursor.remove();
 }
+/* The brush: drag over a part of a chart to see these rounds alone. */
+function brush(box, c, from, to) {
+  if (c.band) c.band.remove();
+  c.band = node("rect", {class: "brush", x: Math.min(from, to), width: Math.abs(to - from), y: c.top, height: c.bottom - c.top});
+  c.svg.append(c.band);
+}
+function round_at(c, event) {
+  const part = (event.clientX - c.svg.getBoundingClientRect().left - c.left) / (c.width - c.left - c.right);
+  return c.x0 + Math.min(1, Math.max(0, part)) * (c.x1 - c.x0);
+}
 function chart_events(id) {
   const box = $(id);
+  let from = null;
+  box.onpointerdown = event => {
+    from = charts[id] && event.button === 0 ? round_at(charts[id], event) : null;
+    if (from !== null) box.setPointerCapture(event.pointerId);
+  };
   box.onpointermove = event => {
     const c = charts[id];
     if (!c) return;
-    const part = (event.clientX - c.svg.getBoundingClientRect().left - c.left) / (c.width - c.left - c.right);
-    point(id, Math.round(c.x0 + Math.min(1, Math.max(0, part)) * (c.x1 - c.x0)));
+    const at = round_at(c, event);
+    point(id, Math.round(at));
+    if (from !== null) brush(box, c, c.X(from), c.X(at));
   };
+  box.onpointerup = event => {
+    const c = charts[id], begun = from;
+    from = null;
+    if (c && c.band) c.band.remove();
+    if (!c || begun === null) return;
+    const to = round_at(c, event);
+    if (Math.abs(c.X(to) - c.X(begun)) > 8) set_zoom(Math.floor(Math.min(begun, to)), Math.ceil(Math.max(begun, to)));
+  };
+  box.onpointercancel = () => {
+    from = null;
+    if (charts[id] && charts[id].band) charts[id].band.remove();
+  };
+  box.ondblclick = () => set_zoom(1, last_round());
   box.onpointerleave = box.onblur = () => rest(id);
   box.onkeydown = event => {
     const c = charts[id], step = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10}[event.key];
-    if (!c || (!step && event.key !== "Home" && event.key !== "End")) return;
-    const from = known(c.round) ? c.round : c.x1 + 1;
-    const to = event.key === "Home" ? c.x0 : event.key === "End" ? c.x1 : from + step;
+    if (c && (event.key === "+" || event.key === "-")) zoom_by(event.key === "+" ? 0.5 : 2, c.round);
+    if (c && event.key === "0") set_zoom(1, last_round());
+    if (!c || c.known.length === 0 || (!step && event.key !== "Home" && event.key !== "End")) return;
+    const last = c.known.length - 1, at = known(c.round) ? nearest(c, c.round) : last + 1;
+    const to = event.key === "Home" ? 0 : event.key === "End" ? last : at + step;
     event.preventDefault();
-    point(id, Math.min(c.x1, Math.max(c.x0, to)));
+    point(id, c.known[Math.min(last, Math.max(0, to))]);
   };
 }

@@ -1,8 +1,9 @@
 "use strict";
 /* The table of devices: fifty rows a page, devices that need attention first. */
 /* SPDX-License-Identifier: Apache-2.0 */
+const STRIP_LEAST = 20; /* fewer devices are seen at a glance in the table */
 const ROWS = 50, DEVICES_MOST = 20000, FETCH = 2000;
-const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: ""};
+const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn: "", came: 0};
 
 const is_bad = d => (d.refused || 0) >= 3 && d.refused * 4 >= (d.counted || 0) && d.state !== "revoked" && d.state !== "expired";
 const is_late = d => (d.late || 0) >= 3 && d.late > (d.counted || 0);
@@ -15,7 +16,7 @@ function attention(d) {
   if (d.state === "revoked") return 0;
   const group = worker_group_of(seen, d);
   return (group && ailing(group).length > 0 ? 400 : group ? 50 : 0) + (d.cloned_ms > 0 ? 1000 : 0) + (is_bad(d) ? 500 : 0) + (d.state === "expired" ? 300 : 0) + (is_late(d) ? 200 : 0) +
-    ({declined: 100, away: 60, new: 40, training: 20, waiting: 10}[d.state] || 0);
+    ({late: 150, declined: 100, training: 80, away: 60, new: 40, waiting: 10}[d.state] || 0);
 }
 const columns = [
   {key: "name", title: "Device", of: d => (d.name || "~" + d.fingerprint).toLowerCase(), up: true},
@@ -74,6 +75,26 @@ function device_row(d, now) {
   row.cells[7].title = computes_on(d);
   return row;
 }
+/* One bar of all devices by state. A press on a part of it finds its devices. */
+const strip_order = ["cloned", "expired", "late", "declined", "training", "waiting", "new", "away", "revoked"];
+
+function draw_strip() {
+  const counts = strip_order.map(k => [k, table.list.filter(d => d.state === k).length]).filter(c => c[1] > 0);
+  show("strip", table.list.length >= STRIP_LEAST);
+  redraw_in("strip", counts.map(([state, count]) => {
+    const part = make("button", count * 12 >= table.list.length ? whole(count) + " " + state_words[state] : whole(count), "part is-" + state);
+    part.type = "button";
+    part.dataset.key = "strip-" + state;
+    part.style.setProperty("flex-grow", String(count)); /* set by a script, which the page's policy allows */
+    part.title = whole(count) + " " + state_words[state];
+    part.setAttribute("aria-label", several(count, "device") + ", " + state_words[state] + ": find them");
+    part.onclick = () => {
+      $("find").value = state_words[state];
+      $("find").dispatchEvent(new Event("input"));
+    };
+    return part;
+  }));
+}
 function draw_devices(now) {
   const list = found(), pages = Math.max(1, Math.ceil(list.length / ROWS));
   table.page = Math.min(table.page, pages - 1);
@@ -85,6 +106,7 @@ function draw_devices(now) {
   say("devicesnow", table.total === 0 ? "none is enrolled yet" : several(table.total, "device is", "devices are") + " enrolled: " +
     counts.filter(c => c[0] > 0).map(c => whole(c[0]) + " " + c[1]).join(", ") +
     (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));
+  draw_strip();
   redraw_in("devices", part.flatMap(d => {
     const group = worker_group_of(seen, d);
     return group ? [device_row(d, now), worker_group_row(group, now)] : [device_row(d, now)];
@@ -128,15 +150,17 @@ function start_devices(redraw) {
 /* Fetches all devices, FETCH at a time. */
 async function fetch_devices() {
   const list = [];
-  let after = 0, total = 0;
+  let after = 0, total = 0, came = 0;
   do {
     const answer = await fetch("/v1/devices?limit=" + FETCH + "&after=" + after, {cache: "no-store"});
     if (!answer.ok) return false; /* poll() shows the reason */
-    const part = await answer.json();
+    const text = await answer.text(), part = JSON.parse(text);
+    came += line_bytes(answer, text);
     list.push(...part.devices);
     after = part.next;
     total = part.total;
   } while (known(after) && list.length < DEVICES_MOST);
+  table.came = came;
   table.list = list;
   table.total = total;
   return true;

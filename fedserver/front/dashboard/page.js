@@ -1,7 +1,10 @@
 "use strict";
 /* The page: asks for the status every second and for the devices less often, and shows what has changed. */
 /* SPDX-License-Identifier: Apache-2.0 */
+const PICKER_MOST = 6; /* the most running tasks that have a button each */
 const POLL_MS = 1000, HIDDEN_MS = 10000, GIVE_UP_MS = 5000;
+/* The most bytes a second that a page takes: a large fleet is looked at less often. */
+const STATUS_BYTES = 36000, DEVICES_BYTES = 18000;
 let told = null, seen = null, picked = null, tag = null, aheadMs = 0, lostSince = null, ended = false, drawn = "", drawnTasks = "";
 
 const now_ms = () => Date.now() + aheadMs;
@@ -12,11 +15,15 @@ const running_tasks = s => s.running || [];
 
 function pick_task(id) {
   picked = id;
+  view.zoom = null;
+  if (view.other === id) view.other = null;
+  history.replaceState(null, "", id === null ? "/" : "#task-" + id);
   show_all();
+  follow_runs();
 }
 function show_picker(s) {
   const list = running_tasks(s), text = JSON.stringify(list.map(one => [one.task.id, one.task.name, one.task.version, one.task.rounds, s.task.id]));
-  show("picker", list.length > 1);
+  show("picker", list.length > 1 && list.length <= PICKER_MOST);
   if ($("picker").dataset.shown === text) return;
   const held = document.activeElement && document.activeElement.dataset.task;
   $("picker").dataset.shown = text;
@@ -34,15 +41,18 @@ function show_picker(s) {
 }
 function show_all() {
   const one = running_tasks(told).find(x => x.task.id === picked);
-  seen = one ? seen_from(told, one) : told;
+  seen = one ? seen_from(told, one) : picked !== null ? seen_of_past(told) : told;
   show_picker(seen);
   show_now(seen, now_ms());
-  show_tasks(seen, now_ms());
+  show_tasks(told, now_ms());
+  show_choices();
+  show_differences();
   show_details(seen);
   show_times();
   show_alarms(now_ms());
   if (table.total > 0) draw_devices(now_ms());
   draw(false);
+  show("back", seen.task !== null && told.task !== seen.task && !one);
 }
 
 function show_now(s, now) {
@@ -80,7 +90,7 @@ function show_times() {
     : r.deadline_ms > now ? clock(r.deadline_ms, now) + ", in " + duration(r.deadline_ms - now) : "now");
 }
 function show_alarms(now) {
-  const list = seen ? alarms(seen, table.list, now) : [], text = JSON.stringify(list);
+  const list = seen ? alarms(told, table.list, now) : [], text = JSON.stringify(list);
   if ($("alarms").dataset.shown === text) return;
   $("alarms").dataset.shown = text;
   show("alarms", list.length > 0);
@@ -106,47 +116,91 @@ function task_remark(t) {
   if (t.round) return ["round " + whole(t.round.number) + ": " + whole(t.round.received) + " of " + several(t.round.goal, "update") + ", " + whole(t.round.out) + " training", "left"];
   return ["-", "left extra"];
 }
+function task_cell(t) {
+  const td = cell(null), button = make("button", t.name + " (" + t.id + ")", "link");
+  button.type = "button";
+  button.dataset.key = "task-" + t.id;
+  if (seen && seen.task && seen.task.id === t.id) button.setAttribute("aria-current", "true");
+  button.onclick = () => {
+    pick_task(t.id);
+    scrollTo(0, 0);
+  };
+  td.append(button);
+  return td;
+}
+function model_cell(t) {
+  const td = cell(null, "left"), link = make("a", "Download");
+  if (t.version === 0 || t.state === "cancelled") return cell("-", "left extra"); /* a cancel deletes the model */
+  link.href = "/model.safetensors?task=" + t.id;
+  link.dataset.key = "model-" + t.id;
+  link.setAttribute("aria-label", "Download the model of " + t.name + " (" + t.id + ")");
+  td.append(link);
+  return td;
+}
 function task_row(t, now) {
   const row = make("tr"), state = cell(null, "left"), [word, key] = task_times[t.state] || ["since", "finished_ms"];
   state.append(make("span", t.state + (t.state === "queued" && t.position_now ? ", position " + t.position_now : ""), "chip " + ({running: "on", finished: "good", paused: "amber"}[t.state] || "")));
-  row.append(cell(t.name + " (" + t.id + ")"), state, cell(whole(t.version) + " of " + whole(t.rounds), "", "rounds"),
-    cell(known(t.priority) ? whole(t.priority) : "-", "", "priority"), cell(t[key] ? word + " " + clock(t[key], now) : "-"), cell(...task_remark(t)));
+  row.append(task_cell(t), state, cell(whole(t.version) + " of " + whole(t.rounds), "", "rounds"),
+    cell(known(t.priority) ? whole(t.priority) : "-", "", "priority"), cell(t[key] ? word + " " + clock(t[key], now) : "-"), cell(...task_remark(t)), model_cell(t));
   if (session.acts) row.append(act_cell(t));
   return row;
 }
+/* How much happens in a task's open round: devices that train, updates that have come. */
+const activity = t => t.round ? t.round.out + t.round.received : 0;
+const in_order = (a, b) => task_order[a.state] - task_order[b.state] || activity(b) - activity(a) ||
+  (a.state === "queued" ? (a.position || 0) - (b.position || 0) : 0) || (a.state === "queued" ? a.id - b.id : b.id - a.id);
+
+/* With more running tasks than buttons are good for, the table of tasks stands first instead of them. */
+function place_tasks(s) {
+  const many = running_tasks(s).length > PICKER_MOST, card = $("taskcard"), first = card.nextElementSibling === $("nowcard");
+  if (many === first) return;
+  const key = card.contains(document.activeElement) ? document.activeElement.dataset.key || document.activeElement.id : null;
+  if (many) $("nowcard").before(card);
+  else $("devicecard").after(card);
+  card.classList.toggle("first", many);
+  if (key) (document.getElementById(key) || {focus: () => focus_key(key)}).focus();
+}
 function show_tasks(s, now) {
-  const list = (s.tasks || []).slice().sort((a, b) => task_order[a.state] - task_order[b.state] ||
-    (a.state === "queued" ? (a.position || 0) - (b.position || 0) : 0) || (a.state === "queued" ? a.id - b.id : b.id - a.id));
+  const list = (s.tasks || []).slice().sort(in_order), words = $("findtask").value.toLowerCase().split(/\s+/).filter(w => w !== "");
   let position = 0;
   for (const t of list) t.position_now = t.state === "queued" ? ++position : 0;
-  const text = JSON.stringify(list);
+  const found = list.filter(t => words.every(w => (t.name + " " + t.id + " " + t.state).toLowerCase().includes(w)));
+  const text = JSON.stringify([found, list.length, seen && seen.task ? seen.task.id : null]);
   if (drawnTasks === text) return;
   drawnTasks = text;
   show("taskcard", list.length > 0);
-  say("tasksnow", position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue");
-  redraw_in("tasks", list.map(t => task_row(t, now)));
+  place_tasks(s);
+  say("tasksnow", several(running_tasks(s).length, "task runs", "tasks run") + ", " + (position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue") +
+    (words.length ? "; " + whole(found.length) + " found" : ""));
+  redraw_in("tasks", found.map(t => task_row(t, now)));
 }
 
 /* ---- rounds ---- */
 function show_rounds(newestFirst) {
-  const rounds = newestFirst.slice().reverse();
-  const pick = key => rounds.filter(r => known(r[key])).map(r => [r.number, r[key]]);
-  const newest = points => points.length ? points[points.length - 1][1] : null;
-  const accuracy = pick("accuracy"), loss = pick("loss"), testLoss = pick("test_loss");
-  const up = pick("update_bytes"), down = pick("delta_bytes");
-  const best = accuracy.reduce((a, p) => Math.max(a, p[1]), 0);
-  say("accuracynow", accuracy.length ? percent(newest(accuracy)) + " now, " + percent(best) + " at best" : "no evaluator has measured it yet");
-  say("lossnow", testLoss.length ? decimal(newest(testLoss)) + " now, on test data" : loss.length ? decimal(newest(loss)) + " now, on the devices' data" : "");
-  say("bytesnow", up.length ? bytes(newest(up)) + " from all devices, " + bytes(newest(down)) + " to each" : "");
+  const id = seen && seen.task ? seen.task.id : null, rounds = chart_rounds(id, newestFirst), other = other_run();
+  const others = other ? chart_rounds(view.other, []) : [];
+  const last = key => { const r = newestFirst.find(x => known(x[key])); return r ? r[key] : null; };
+  const best = rounds.reduce((a, r) => Math.max(a, r.accuracy || 0), 0);
+  say("accuracynow", known(last("accuracy")) ? percent(last("accuracy")) + " now, " + percent(best) + " at best" : "no evaluator has measured it yet");
+  say("lossnow", known(last("test_loss")) ? decimal(last("test_loss")) + " now, on test data" : known(last("loss")) ? decimal(last("loss")) + " now, on the devices' data" : "");
+  say("bytesnow", known(last("update_bytes")) ? bytes(last("update_bytes")) + " from all devices, " + bytes(last("delta_bytes")) + " to each" : "");
   show("charts", rounds.length > 0);
-  show("roundcard", rounds.length > 0);
-  show_own(rounds, rounds.length ? [rounds[0].number, newestFirst[0].number] : [0, 0]);
-  if (rounds.length === 0) return;
-  const span = [rounds[0].number, newestFirst[0].number], empty = "not measured yet";
-  chart("accuracy", span, [{name: "accuracy", points: accuracy}], {write: x => +(100 * x).toFixed(2) + " %", empty: "An evaluator measures it: fedserver token --role evaluator"});
-  chart("loss", span, [{name: "devices' data", points: loss}, {name: "test data", points: testLoss}], {write: decimal, empty, log: $("losslog").checked});
-  chart("bytes", span, [{name: "from all devices", points: up}, {name: "to each device", points: down}],
-    {write: x => bytes(x).replace(/\.0+ /, " "), empty, zero: true, log: $("byteslog").checked});
+  show("roundcard", newestFirst.length > 0);
+  const drawn_own = view.zoom === null ? newestFirst.slice().reverse() : rounds.filter(r => r.metrics);
+  show_own(drawn_own, drawn_own.length ? [drawn_own[0].number, drawn_own[drawn_own.length - 1].number] : [0, 0]);
+  show_zoom(rounds.length);
+  if (rounds.length === 0) {
+    show_marks([]);
+    return;
+  }
+  const ends = rounds.concat(others), span = view.zoom || [Math.min(...ends.map(r => r.number)), Math.max(...ends.map(r => r.number))], empty = "not measured yet";
+  const marks = marks_of(id, rounds);
+  show_marks(marks);
+  const of = (name, key) => series_of(name, key, rounds, others, other);
+  chart("accuracy", span, of("accuracy", "accuracy"), {marks, write: x => +(100 * x).toFixed(2) + " %", empty: "An evaluator measures it: fedserver token --role evaluator"});
+  chart("loss", span, of("devices' data", "loss").concat(of("test data", "test_loss")), {marks, write: decimal, empty, log: $("losslog").checked});
+  chart("bytes", span, of("from all devices", "update_bytes").concat(of("to each device", "delta_bytes")),
+    {marks, write: x => bytes(x).replace(/\.0+ /, " "), empty, zero: true, log: $("byteslog").checked});
   $("rows").replaceChildren(...newestFirst.map(r => {
     const row = make("tr");
     for (const text of [whole(r.number), whole(r.attempts), whole(r.updates), whole(r.samples),
@@ -160,7 +214,8 @@ function show_rounds(newestFirst) {
   }));
 }
 function draw(again) { /* draw the charts and the table again if the rounds or the window's size have changed */
-  const rounds = seen ? seen.rounds : [], text = JSON.stringify(rounds);
+  const rounds = seen ? seen.rounds : [], text = JSON.stringify([rounds, seen && seen.task ? seen.task.id : null, view.zoom, view.other,
+    [seen && seen.task ? seen.task.id : null, view.other].map(id => runs[id] ? runs[id].asked_ms : 0)]);
   if (!again && text === drawn) return;
   drawn = text;
   show_rounds(rounds);
@@ -176,6 +231,12 @@ function show_details(s) {
     ["Digest of the model", t.digest], ["Task number", whole(t.id)]]);
   const x = s.traffic;
   facts("totals", [["Received", bytes(x.received_bytes)], ["Sent", bytes(x.sent_bytes)], ["Requests", whole(x.requests)], ["", "since the coordinator started"]]);
+  const others = s.coordinators; /* only the leader answers */
+  show("coordinators", known(others));
+  if (known(others)) {
+    say("coordinators", several(others.followers + 1, "coordinator") + ": " + others.leader + " leads" + (others.since_ms ? " since " + clock(others.since_ms, now_ms()) : "") + " (term " + whole(others.term) + "), " +
+      (others.followers === 0 ? "nobody follows: if it stops, nobody takes over." : several(others.followers, "other follows", "others follow") + " and can take over."), others.followers === 0 ? "amber" : "soft");
+  }
   say("version", "fedserver " + s.version + ", protocol " + s.protocol + ".");
   show("downloads", t !== null);
   if (t) {
@@ -198,7 +259,11 @@ function show_line() {
     say("live", "live");
   }
 }
+/* How many bytes came over the line with this answer. */
+const line_bytes = (answer, text) => Number(answer.headers.get("Content-Length")) || text.length;
+
 async function poll() {
+  let came = 0;
   const give_up = new AbortController();
   const timer = setTimeout(() => give_up.abort(), GIVE_UP_MS);
   try {
@@ -208,9 +273,12 @@ async function poll() {
     if (!answer.ok && !ended && !same) throw new Error("status " + answer.status);
     if (!ended && !same) {
       tag = answer.headers.get("ETag");
-      told = await answer.json();
+      const text = await answer.text();
+      came = line_bytes(answer, text);
+      told = JSON.parse(text);
       aheadMs = told.now_ms - Date.now();
       show_all();
+      follow_runs();
     }
     lostSince = null;
   } catch (error) {
@@ -219,7 +287,7 @@ async function poll() {
   }
   clearTimeout(timer);
   show_line();
-  setTimeout(poll, document.hidden ? HIDDEN_MS : POLL_MS);
+  setTimeout(poll, Math.max(document.hidden ? HIDDEN_MS : POLL_MS, 1000 * came / STATUS_BYTES));
 }
 async function poll_devices() {
   try {
@@ -230,12 +298,15 @@ async function poll_devices() {
   } catch (error) {
     console.warn(error); /* poll() shows that the coordinator does not answer */
   }
-  const often = table.list.length <= FETCH ? 3000 : 30000;
-  setTimeout(poll_devices, document.hidden ? 6 * often : often);
+  setTimeout(poll_devices, Math.max(document.hidden ? 18000 : 3000, 1000 * table.came / DEVICES_BYTES));
 }
 addEventListener("DOMContentLoaded", () => {
   for (const id of ["accuracy", "loss", "bytes"]) chart_events(id);
   for (const id of ["losslog", "byteslog"]) $(id).onchange = () => draw(true);
+  const linked = /^#task-([1-9][0-9]{0,15})$/.exec(location.hash);
+  if (linked) picked = Number(linked[1]);
+  start_history(show_all);
+  $("findtask").oninput = () => { if (told) show_tasks(told, now_ms()); };
   start_acting();
   start_devices(() => draw_devices(now_ms()));
   setInterval(() => { show_times(); show_line(); }, 500);

@@ -61,12 +61,18 @@ function headline(s, now) {
 /* ---- alarms: {level, text, what to do}, the worst first ---- */
 const alarm = (level, text, todo) => ({level, text, todo});
 
-function alarm_attempts(s) {
+/* Who was late or away when a round failed: at most four names. */
+function missing_words(s, list) {
+  const absent = list.filter(d => d.role === "device" && (d.state === "late" || d.state === "away")), late = absent.filter(d => d.state === "late"), who = late.length ? late : absent;
+  if (who.length === 0) return "";
+  return (late.length ? " Late: " : " Away: ") + who.slice(0, 4).map(name_of).join(", ") + (who.length > 4 ? " and " + several(who.length - 4, "other") : "") + ".";
+}
+function alarm_attempts(s, list) {
   const r = s.round;
   if (!r || r.attempt < 2) return null;
   return alarm(r.attempt < 4 ? "amber" : "red",
     "Round " + whole(r.number) + " has failed " + (r.attempt === 2 ? "once" : several(r.attempt - 1, "time")) + ": fewer than " +
-    several(r.minimum, "update") + " came before the deadline.",
+    several(r.minimum, "update") + " came before the deadline." + missing_words(s, list),
     "Look below for devices that are away or late. Else queue a task with a longer deadline_s or a smaller minimum.");
 }
 /* The device that moved the model furthest in most of the last rounds, if there is one: its name, and the digits of its
@@ -164,7 +170,7 @@ function alarm_bad(list) {
 }
 /* The alarms of one task. If several tasks run, each text begins with the task's name. */
 function task_alarms(s, list, now, several_run) {
-  const found = [alarm_declined(s), alarm_few(s, list) || alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list)].filter(known);
+  const found = [alarm_declined(s), alarm_few(s, list) || alarm_attempts(s, list), alarm_commit(s, now), alarm_loss(s, list)].filter(known);
   return several_run ? found.map(a => alarm(a.level, s.task.name + " (" + s.task.id + "): " + a.text, a.todo)) : found;
 }
 function alarms(s, list, now) {

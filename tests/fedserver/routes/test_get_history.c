@@ -83,6 +83,28 @@ FED_TEST_WITH(a_part_of_the_history_has_each_round, coordinator *c) {
     json_decref(root);
 }
 
+FED_TEST_WITH(a_history_says_what_was_done_to_its_task_and_not_by_whom, coordinator *c) {
+    fed_error err = {0};
+    task_with(c, 3);
+    coordinator_task(c, "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}");
+    coordinator_commit(c);
+    fedserver_act_for(c->server, "uid=1000");
+    for (uint64_t id = 1; id <= 2; id++) {
+        assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, id, FEDSERVER_PAUSE, &err));
+    }
+    for (uint32_t k = 0; k < 60; k++) {
+        assert_fed_ok_err(fedserver_task_prioritize(c->server, c->now_ms, 1, 1 + k % 2, &err));
+    }
+    answer a = coordinator_ask(c, NULL, "GET", "/v1/rounds", "task=2", NULL, 0);
+    assert_non_null(strstr((char *)a.body, "\"event\":\"task_queued\"}"));
+    assert_non_null(strstr((char *)a.body, "\"event\":\"task_paused\"}]"));
+    assert_null(strstr((char *)a.body, "uid="));
+    answer_free(&a);
+    json_t *root = coordinator_json(c, "/v1/rounds", "task=1");
+    assert_int_equal(json_array_size(json_object_get(root, "events")), 50);
+    json_decref(root);
+}
+
 /* The page asks for it when a task is opened, and at most every ten seconds. */
 FED_TEST_WITH(the_longest_answer_has_less_than_64_kb, coordinator *c) {
     task_with(c, 4000);
