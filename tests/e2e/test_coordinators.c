@@ -208,6 +208,8 @@ FED_TEST_WITH(metrics_of_three_coordinators_add_up, world *w) {
     assert_int_equal(tell(w, "\nfed_devices "), 1);
     assert_int_equal(tell(w, "\nfed_resident_bytes "), MEMBERS);
     assert_int_equal(tell(w, "\nfed_front_resident_bytes "), MEMBERS);
+    assert_int_equal(tell(w, "\nfed_front_connections 0\n"), 0); /* this question is one */
+    assert_int_equal(tell(w, "\nfed_front_connections "), MEMBERS);
 }
 
 static void await_end(world *w, unsigned k) {
