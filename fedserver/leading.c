@@ -27,7 +27,13 @@ void fedserver_update_limit_heard(fedserver *server, uint64_t bytes) {
 bool fedserver_front_asks(fedserver *server, fedserver_question *question) {
     fedserver_request head = {.listener = FEDSERVER_FRONT, .method = "GET", .query = ""};
     while (fedserver_relay_next(server->relay, question)) {
+        fedserver_response own = {.status = 200};
         head.path = question->path;
+        if (server->routing->alone(server, &head, &own)) {
+            fedserver_relay_give(server->relay, question, &own);
+            fedserver_blob_free(own.body);
+            continue;
+        }
         if (server->routing->relayed(&head)) {
             return true;
         }

@@ -41,6 +41,10 @@ typedef struct fedserver_routing {
                          fedserver_response *response, fed_error *err);
     /** Does the rounds' process answer the request, even if it was sent to a front? */
     bool (*relayed)(const fedserver_request *request);
+    /** At a follower: answer what each coordinator tells about itself. False: the leader must
+     * answer, and *response is unchanged. */
+    bool (*alone)(const fedserver *server, const fedserver_request *request,
+                  fedserver_response *response);
 } fedserver_routing;
 
 /*

@@ -288,10 +288,8 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
               .leader_wait_ms =
                   options->leader_wait_ms != 0 ? options->leader_wait_ms : LEADER_WAIT_MS};
     uint16_t ports[2] = {options->front_port, options->devices_port};
-    h.peers = (http_peers){.tls = &h.tls,
-                           .log = log,
-                           .progress = &h.progress,
-                           .failed = fedserver_wire(server)->handshakes};
+    h.peers = (http_peers){
+        .tls = &h.tls, .log = log, .progress = &h.progress, .totals = fedserver_wire(server)};
     http_peers_open(&h.peers, options->requests_per_s, options->connections);
     fed_status status = FED_OK;
     if (options->cluster_socket != 0) {

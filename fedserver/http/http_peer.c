@@ -83,18 +83,21 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
     p->wire.proxied = http_proxies_have(&peers->proxies, &p->wire.address);
     http_tls_attach(session, &p->gate, peers->tls, kind);
     http_peer_owes(p);
+    peers->totals->connections++;
     return p;
 }
 
 void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
+        fedserver_wire_totals *totals = peer->peers->totals;
         http_peer_settled(peer);
         take_account(peer, NULL);
         if (!peer->spoke) {
-            ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
-                                  : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
-                                                       : FEDSERVER_HANDSHAKE_UNFINISHED];
+            totals->handshakes[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
+                               : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
+                                                    : FEDSERVER_HANDSHAKE_UNFINISHED]++;
         }
+        totals->connections--;
         http_wire_free(&peer->wire);
     }
     free(peer);

@@ -29,8 +29,8 @@ typedef struct http_peers {
     http_proxies proxies;
     const http_tls *tls;
     const fed_log *log;
-    uint64_t *progress; /* points to http.progress */
-    uint64_t *failed;   /* connections that ended without a request, by fedserver_handshake */
+    uint64_t *progress;            /* points to http.progress */
+    fedserver_wire_totals *totals; /* counts open connections, and those without a request */
 } http_peers;
 
 struct http_peer {

@@ -110,6 +110,56 @@ static void write_tasks(fed_writer *w, const recent *tasks, size_t count) {
 #undef WRITE_GAUGE
 }
 
+/* Write a series of fed_task_info. The format wants quotes and backslashes of a name escaped. */
+static void write_info(fed_writer *w, uint64_t id, const char *name) {
+    fed_write_printf(w, "fed_task_info{task=\"%llu\",name=\"", (number)id);
+    for (; *name != '\0'; name++) {
+        if (*name == '"' || *name == '\\') {
+            fed_write_bytes(w, "\\", 1);
+        }
+        fed_write_bytes(w, name, 1);
+    }
+    fed_write_printf(w, "\"} 1\n");
+}
+
+typedef struct queued {
+    const fedserver_rounds *rounds;
+    fed_writer *info;
+    fed_writer lines;
+} queued;
+
+static fed_status write_queued(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    queued *q = user;
+    (void)err;
+    if (entry->state == FEDSERVER_TASK_QUEUED) {
+        fed_write_printf(&q->lines, "fed_task_queued{task=\"%llu\"} 1\n", (number)entry->id);
+        if (fedserver_rounds_task(q->rounds, entry->id) == NULL) {
+            write_info(q->info, entry->id, entry->name);
+        }
+    }
+    return FED_OK;
+}
+
+/* Write the names of the tasks in memory and in the queue, and which are in the queue. */
+static fed_status names(fed_writer *w, fedserver *server, int64_t now_ms, fed_error *err) {
+    const fedserver_rounds *rounds = &server->rounds;
+    queued q = {.rounds = rounds, .info = w};
+    fed_writer_growing(&q.lines);
+    fedserver_metric_head(w, "fed_task_info", "gauge",
+                          "Always 1; the labels have a task's number and its name.");
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        write_info(w, rounds->tasks[k]->task.wire.id, rounds->tasks[k]->task.name);
+    }
+    fed_status status = fedserver_task_each(server, now_ms, write_queued, &q, err);
+    fedserver_metric_head(w, "fed_task_queued", "gauge", "1 while the task waits for its start.");
+    fed_write_bytes(w, q.lines.data, q.lines.len);
+    if (status == FED_OK && q.lines.status != FED_OK) {
+        status = fed_fail(err, FED_ENOMEM, "out of memory for the metrics");
+    }
+    fed_writer_free(&q.lines);
+    return status;
+}
+
 static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;
     recent *newest = calloc(rounds->task_count + 1, sizeof *newest);
@@ -204,7 +254,10 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                                days);
     }
     write_devices(&w, server, enrolled, call->now_ms);
-    const fed_status status = tasks(&w, server, err);
+    fed_status status = tasks(&w, server, err);
+    if (status == FED_OK) {
+        status = names(&w, server, call->now_ms, err);
+    }
     if (status != FED_OK) {
         fed_writer_free(&w);
         return status;
@@ -243,7 +296,8 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                              server->traffic.received_bytes);
     fedserver_metric_counter(&w, "fed_sent_bytes_total", "Bytes of answers, without their heads.",
                              server->traffic.sent_bytes);
+    fedserver_metrics_cluster(server, &w);
     fedserver_metrics_process(server, "fed", &w);
     fedserver_metrics_place(server, &w);
-    return fedserver_answer(response, 200, "text/plain; version=0.0.4; charset=utf-8", &w, err);
+    return fedserver_answer(response, 200, FEDSERVER_METRICS_TYPE, &w, err);
 }

@@ -115,6 +115,8 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     answers(server, prefix, w);
     handshakes(server, prefix, w);
+    snprintf(name, sizeof name, "%s_connections", prefix);
+    fedserver_metric_gauge(w, name, "Open connections.", (double)server->wire.connections);
     snprintf(name, sizeof name, "%s_blobs_total", prefix);
     fedserver_metric_counter(w, name, "Requests of caches that were answered with a download.",
                              server->blobs);
@@ -143,6 +145,31 @@ void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
         fed_write_printf(w, "fed_certificate_expires_seconds{certificate=\"%s\"} %lld\n", names[k],
                          (long long)fedserver_certificate_expires_s(server->directory, file));
     }
+}
+
+void fedserver_metrics_cluster(const fedserver *server, fed_writer *w) {
+    fedserver_metric_gauge(w, "fed_leads",
+                           "1: this coordinator runs the rounds; 0: it follows another one.",
+                           server->following ? 0 : 1);
+    fedserver_metric_gauge(w, "fed_term",
+                           "Number of the leader's term; 0: no other coordinator can lead.",
+                           (double)server->lead.term);
+    if (!server->following) {
+        fedserver_metric_gauge(w, "fed_coordinators",
+                               "Coordinators that serve: the leader, and those that pass requests "
+                               "on to it.",
+                               1 + (double)server->followers);
+    }
+}
+
+fed_status fedserver_metrics_of_follower(const fedserver *server, fedserver_response *response,
+                                         fed_error *err) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    fedserver_metrics_cluster(server, &w);
+    fedserver_metrics_process(server, "fed", &w);
+    fedserver_metrics_place(server, &w);
+    return fedserver_answer(response, 200, FEDSERVER_METRICS_TYPE, &w, err);
 }
 
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,

@@ -30,6 +30,19 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
 /** Write metrics of the build and of the directory: free bytes, and when certificates expire. */
 void fedserver_metrics_place(const fedserver *server, fed_writer *w);
 
+/** Write what a coordinator tells of itself among those that share its store: whether it leads, in
+ * which term, and at the leader how many there are. */
+void fedserver_metrics_cluster(const fedserver *server, fed_writer *w);
+
+/** Answer GET /metrics at a follower: with the metrics of this process, of its machine and of its
+ * place among the coordinators. What counts tasks, devices and updates comes from the leader alone,
+ * so that sums over all coordinators are right. */
+fed_status fedserver_metrics_of_follower(const fedserver *server, fedserver_response *response,
+                                         fed_error *err) FED_CHECKED;
+
+/** The content type of an answer to GET /metrics. */
+#define FEDSERVER_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
 /** At the front: append this process's metrics to those of the rounds' process in *response. */
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
                                     fed_error *err) FED_CHECKED;

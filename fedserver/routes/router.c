@@ -291,6 +291,20 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     return to->function(server, &call, response, err);
 }
 
+static bool answer_alone(const fedserver *server, const fedserver_request *request,
+                         fedserver_response *response) {
+    bool path_known;
+    fed_error why = {0};
+    const route *to = find(request, &path_known);
+    if (to == NULL || to->function != fedserver_get_metrics) {
+        return false;
+    }
+    if (fedserver_metrics_of_follower(server, response, &why) != FED_OK) {
+        *response = (fedserver_response){.status = 503}; /* out of memory */
+    }
+    return true;
+}
+
 static fed_status answer(fedserver *server, const fedserver_request *request, int64_t now_ms,
                          fedserver_response *response, fed_error *err) {
     const fed_status status = dispatch(server, request, now_ms, response, err);
@@ -310,4 +324,5 @@ static fed_status answer(fedserver *server, const fedserver_request *request, in
     return FED_OK;
 }
 
-const fedserver_routing fedserver_router = {.answer = answer, .relayed = fedserver_relays};
+const fedserver_routing fedserver_router = {
+    .answer = answer, .relayed = fedserver_relays, .alone = answer_alone};

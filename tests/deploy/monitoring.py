@@ -123,7 +123,7 @@ def queries():
         panels = json.load(file)["panels"]
     found = [(p["title"], t["expr"]) for p in panels for t in p.get("targets", [])]
     assert len(found) >= 10, "the dashboard has hardly any queries"
-    return [(title, expr.replace("$__rate_interval", "1m").replace("$instance", ".*"))
+    return [(title, expr.replace("$__rate_interval", "1m").replace("$instance", ".*").replace("$task", ".*"))
             for title, expr in found]
 
 

@@ -178,9 +178,38 @@ FED_TEST_WITH(every_front_tells_what_the_leader_knows, world *w) {
             fed_reply_free(&r);
             wait_a_little(w);
         }
-        fed_reply r = ask_front(w, k, "/metrics");
-        fed_reply_assert(&r, 200, "fed_updates_total");
     }
+}
+
+/* How many coordinators' metrics have these words? */
+static unsigned tell(const world *w, const char *words) {
+    unsigned count = 0;
+    for (unsigned k = 0; k < MEMBERS; k++) {
+        fed_reply r = ask_front(w, k, "/metrics");
+        count += r.status == 200 && strstr(fed_reply_text(&r.body), words) != NULL;
+        fed_reply_free(&r);
+    }
+    return count;
+}
+
+/* A sum over all coordinators counts each update, task and device once, and each process. */
+FED_TEST_WITH(metrics_of_three_coordinators_add_up, world *w) {
+    char term_line[40];
+    uint64_t term = 0;
+    (void)await_leader(w, 0, &term);
+    snprintf(term_line, sizeof term_line, "\nfed_term %u\n", (unsigned)term);
+    while (tell(w, "\nfed_coordinators 3\n") != 1 || tell(w, term_line) != MEMBERS) {
+        wait_a_little(w);
+    }
+    assert_int_equal(tell(w, "\nfed_leads 1\n"), 1);
+    assert_int_equal(tell(w, "\nfed_leads 0\n"), MEMBERS - 1);
+    assert_int_equal(tell(w, "\nfed_updates_total{"), 1);
+    assert_int_equal(tell(w, "\nfed_task_info{"), 1);
+    assert_int_equal(tell(w, "\nfed_devices "), 1);
+    assert_int_equal(tell(w, "\nfed_resident_bytes "), MEMBERS);
+    assert_int_equal(tell(w, "\nfed_front_resident_bytes "), MEMBERS);
+    assert_int_equal(tell(w, "\nfed_front_connections 0\n"), 0); /* this question is one */
+    assert_int_equal(tell(w, "\nfed_front_connections "), MEMBERS);
 }
 
 static void await_end(world *w, unsigned k) {

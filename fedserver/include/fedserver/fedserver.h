@@ -256,13 +256,14 @@ uint64_t fedserver_update_limit(const fedserver *server);
  * know of a larger task by now. */
 void fedserver_update_limit_heard(fedserver *server, uint64_t bytes);
 
-/** A request that the front's process passes to a follower: only the leader can answer it. */
+/** A request that the front's process passes to a follower, and that only the leader can answer. */
 typedef struct fedserver_question {
     char path[64];
     uint64_t ticket;
 } fedserver_question;
 
-/** At a follower: take the next question of the front's process. False: there is none. */
+/** At a follower: take the next question of the front's process that the leader must answer; what
+ * the follower can answer itself is answered here. False: there is none. */
 bool fedserver_front_asks(fedserver *server, fedserver_question *question);
 /** Send the front's process the answer to its question. The caller still owns the response. */
 void fedserver_front_answer(fedserver *server, const fedserver_question *question,
@@ -275,10 +276,12 @@ typedef enum fedserver_handshake {
     FEDSERVER_HANDSHAKE_UNFINISHED = 2   /* failed otherwise, or the peer left or was silent */
 } fedserver_handshake;
 
-/** Counts since this process started. The adapter of sockets counts, /metrics shows the counts. */
+/** Counts since this process started, and connections that are open now. The adapter of sockets
+ * counts, /metrics shows the counts. */
 typedef struct fedserver_wire_totals {
     uint64_t answers[600]; /* by HTTP status */
     uint64_t handshakes[3];
+    uint64_t connections; /* open now */
 } fedserver_wire_totals;
 
 fedserver_wire_totals *fedserver_wire(fedserver *server);

@@ -32,12 +32,12 @@ void fed_sleep_ms(int64_t ms) {
 
 typedef struct world {
     http_peers peers;
-    uint64_t failed[3];
+    fedserver_wire_totals totals;
 } world;
 
 static int setup(void **state) {
     static world w;
-    w = (world){.peers = {.failed = w.failed}};
+    w = (world){.peers = {.totals = &w.totals}};
     http_peers_open(&w.peers, 0, 0);
     *state = &w;
     return 0;
@@ -57,6 +57,7 @@ static http_peer *connect_as(world *w, fedserver_listener kind, uint32_t who) {
     p->kind = kind;
     p->spoke = true;
     p->wire.fd = -1;
+    w->totals.connections++;
     p->account = http_limits_enter(&w->peers.limits[kind], key, clock_ms);
     return p;
 }
@@ -278,9 +279,9 @@ static void a_failed_handshake_is_counted_by_its_reason(void **state) {
             http_peer_free(p);
         }
     }
-    assert_int_equal(w->failed[FEDSERVER_HANDSHAKE_BUDGET], 1);
-    assert_int_equal(w->failed[FEDSERVER_HANDSHAKE_CERTIFICATE], 2);
-    assert_int_equal(w->failed[FEDSERVER_HANDSHAKE_UNFINISHED], 3);
+    assert_int_equal(w->totals.handshakes[FEDSERVER_HANDSHAKE_BUDGET], 1);
+    assert_int_equal(w->totals.handshakes[FEDSERVER_HANDSHAKE_CERTIFICATE], 2);
+    assert_int_equal(w->totals.handshakes[FEDSERVER_HANDSHAKE_UNFINISHED], 3);
 }
 
 static void a_connection_that_ends_is_no_longer_counted(void **state) {
