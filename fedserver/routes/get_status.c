@@ -176,12 +176,12 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
     uint64_t devices = 0;
     FED_TRY(server->store->device_count(server->db, &devices, err));
     /* Only the leader answers this request, so "leader" is this coordinator's address. */
-    json_t *coordinators = server->setup.address == NULL
-                               ? json_null()
-                               : json_pack("{s:s, s:I, s:I, s:I}", "leader", server->setup.address,
-                                           "term", (json_int_t)server->lead.term, "since_ms",
-                                           (json_int_t)server->leads_since_ms, "followers",
-                                           (json_int_t)server->followers);
+    json_t *coordinators =
+        server->setup.address == NULL
+            ? json_null()
+            : json_pack("{s:s, s:I, s:I, s:I}", "leader", server->setup.address, "term",
+                        (json_int_t)server->lead.term, "followers", (json_int_t)server->followers,
+                        "since_ms", (json_int_t)server->leads_since_ms);
     json_t *groups = fedserver_worker_groups_json(server, call->now_ms);
     /* "gangs" is the earlier name of "worker_groups"; release 0.3.0 drops it. */
     json_t *root = json_pack(

@@ -691,7 +691,7 @@ def act_on_tasks(b, c, first, second, shots):
     press(b, "#dopause")
     wait_outcome(b, "is paused")
     close_dialog(b)
-    check(b.run("return document.activeElement.dataset.key") == f"act-{first}", "the focus is not where it was")
+    b.wait(f"return document.activeElement.dataset.key === 'act-{first}'", "the focus to be where it was")
     wait_state(b, "act on me", "paused")
     b.wait("return document.querySelector('#tasks').innerText.includes('it was paused by address=')", "by whom it was paused")
     open_task(b, first)

@@ -168,7 +168,7 @@ FED_TEST_WITH(every_front_tells_what_the_leader_knows, world *w) {
     char leads[100];
     uint64_t term = 0;
     const unsigned leader = await_leader(w, 0, &term);
-    snprintf(leads, sizeof leads, "\"leader\":\"%s:%u\",\"term\":%u,\"followers\":2",
+    snprintf(leads, sizeof leads, "\"leader\":\"%s:%u\",\"term\":%u,\"followers\":2,\"since_ms\":1",
              w->cluster.member[leader].bind, w->cluster.member[leader].link, (unsigned)term);
     for (unsigned k = 0; k < MEMBERS; k++) {
         bool said = false;
