@@ -160,7 +160,7 @@ static fed_status names(fed_writer *w, fedserver *server, int64_t now_ms, fed_er
     return status;
 }
 
-static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) {
+static fed_status tasks(fed_writer *w, fedserver *server, int64_t now_ms, fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;
     recent *newest = calloc(rounds->task_count + 1, sizeof *newest);
     if (newest == NULL) {
@@ -182,7 +182,7 @@ static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) 
         write_tasks(w, newest, rounds->task_count);
     }
     free(newest);
-    return status;
+    return status == FED_OK ? names(w, server, now_ms, err) : status;
 }
 
 static const char *const states[] = {"training", "late",    "declined", "waiting", "away",
@@ -254,10 +254,7 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                                days);
     }
     write_devices(&w, server, enrolled, call->now_ms);
-    fed_status status = tasks(&w, server, err);
-    if (status == FED_OK) {
-        status = names(&w, server, call->now_ms, err);
-    }
+    const fed_status status = tasks(&w, server, call->now_ms, err);
     if (status != FED_OK) {
         fed_writer_free(&w);
         return status;
