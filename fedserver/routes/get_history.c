@@ -11,6 +11,7 @@
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
 #include "fedserver/routes/thinning.h"
+#include "fedserver/stores/task_model.h"
 
 enum { POINTS_LEAST = 6, POINTS_MOST = 500, DIGITS = 6, EVENTS = 50 };
 
@@ -85,10 +86,10 @@ static json_t *columns_json(const fedserver_round_entry *rounds, size_t count, b
 }
 
 /* Does accuracy mean something for the task's model? */
-static bool is_graded(const fedserver_task *task) {
+static bool is_graded(const fedserver *server, const fedserver_task *task) {
     fed_arch arch;
     fed_error unused = {0};
-    if (fed_arch_parse(task->wire.model, &arch, &unused) != FED_OK) {
+    if (fedserver_task_model(server->store, server->db, task, &arch, &unused) != FED_OK) {
         return true;
     }
     const bool graded = arch.loss != FED_LOSS_SQUARED;
@@ -96,7 +97,8 @@ static bool is_graded(const fedserver_task *task) {
     return graded;
 }
 
-static json_t *history_json(const fedserver_task *task, gathering *g, size_t points) {
+static json_t *history_json(const fedserver *server, const fedserver_task *task, gathering *g,
+                            size_t points) {
     fedserver_round_entry *rounds = (void *)g->rounds.data;
     const size_t count = fedserver_rounds_thin(rounds, g->rounds.len / sizeof *rounds, points);
     json_t *about =
@@ -104,7 +106,7 @@ static json_t *history_json(const fedserver_task *task, gathering *g, size_t poi
                   fedserver_task_state_name(task->state), "version", (json_int_t)g->newest);
     fedserver_task_keys_add(about, task, g->newest);
     return json_pack("{s:o, s:I, s:O, s:o}", "task", about, "count", (json_int_t)g->all, "events",
-                     g->events, "rounds", columns_json(rounds, count, is_graded(task)));
+                     g->events, "rounds", columns_json(rounds, count, is_graded(server, task)));
 }
 
 /* Gather what the answer tells of the task. */
@@ -144,7 +146,7 @@ fed_status fedserver_get_history(fedserver *server, const fedserver_call *call,
     }
     fed_writer text;
     fed_writer_growing(&text);
-    status = fedserver_json_write(history_json(&task, &g, (size_t)points),
+    status = fedserver_json_write(history_json(server, &task, &g, (size_t)points),
                                   JSON_COMPACT | JSON_REAL_PRECISION(DIGITS), &text);
     discard(&g);
     if (status != FED_OK) {

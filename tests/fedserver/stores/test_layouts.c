@@ -106,6 +106,7 @@ static const struct use {
                     [COMMAND_cancel] = {"1", NULL},
                     [COMMAND_pause] = {"1", NULL},
                     [COMMAND_resume] = {"1", NULL},
+                    [COMMAND_priority] = {"1 1", NULL},
                     [COMMAND_move] = {"1 1", NULL},
                     [COMMAND_page] = {"", NULL},
                     [COMMAND_devices] = {"", NULL},
