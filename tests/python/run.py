@@ -1,7 +1,6 @@
-"""Run the tests of the Python package: run.py tests|recipes|wheel|types ROOT LIBRARY BIN
+"""Run the tests of the Python package: run.py test_*|wheel|types ROOT LIBRARY BIN
 
-tests   the test_*.py of this folder, on the package in the tree and LIBRARY, a build tree's libfedpy.so
-recipes test_recipes.py and test_large_models.py alone, which take long, in the same way
+test_*  this file of the folder, on the package in the tree and LIBRARY, a build tree's libfedpy.so
 wheel   some of them and the notebook, on the wheel in an empty virtual environment, without a network. Where auditwheel is
         installed, the wheel is that of deploy/wheel.sh, which needs no library of this machine but those of glibc
 types   mypy on the package, and on the recipes
@@ -19,8 +18,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS, LONG_SECONDS = 580, 2300  # limits in seconds
-ALONE = ["test_large_models", "test_notebook", "test_recipes"]  # not among `tests`
+SECONDS = 580  # the limit for a command; a test has CTest's
 IN_WHEEL = ["test_codecs", "test_coordinator", "test_data", "test_notebook", "test_sim"]
 OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
 
@@ -46,7 +44,7 @@ def find_python(root, modules):
     skip(f"no python3 has {', '.join(modules)}; deploy/setup.sh --python makes one that has")
 
 
-def run_tests(python, root, binaries, names, environment, limit=SECONDS):
+def run_tests(python, root, binaries, names, environment):
     for module in ("torch", "flwr", "pandas", "nbclient"):
         if not imports(python, [module]):
             print(f"{python} has no {module}: its tests are skipped")
@@ -56,7 +54,7 @@ def run_tests(python, root, binaries, names, environment, limit=SECONDS):
         environment.setdefault("FED_MNIST_DIR", str(mnist))
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
     command = [python, "-B", "-W", "error", "-m", "unittest", *names]
-    sys.exit(subprocess.run(command, env=environment, cwd="/", timeout=limit, check=False).returncode)
+    sys.exit(subprocess.run(command, env=environment, cwd="/", check=False).returncode)
 
 
 def make_wheel(python, root, library, binaries, folder):
@@ -111,12 +109,9 @@ def main():
         recipes = [str(path) for path in pathlib.Path(package, "examples", "recipes").glob("*.py")]
         sys.exit(subprocess.run(mypy, check=False).returncode or
                  subprocess.run([*mypy, *recipes, "--config-file", HERE / "recipes.ini"], check=False).returncode)
-    if what in ("tests", "recipes"):
-        names = sorted(path.stem for path in HERE.glob("test_*.py") if path.stem not in ALONE)
-        if what == "recipes":
-            names = ["test_large_models", "test_recipes"]
-        run_tests(find_python(root, ["numpy"]), root, binaries, names,
-                  {"PYTHONPATH": package, "FED_PYTHON_LIBRARY": library, "FED_BIN": binaries}, LONG_SECONDS if what == "recipes" else SECONDS)
+    if what.startswith("test_"):
+        run_tests(find_python(root, ["numpy"]), root, binaries, [what],
+                  {"PYTHONPATH": package, "FED_PYTHON_LIBRARY": library, "FED_BIN": binaries})
     python = find_python(root, ["setuptools", "wheel", "pip", "venv", "numpy"])
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
