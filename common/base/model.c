@@ -66,7 +66,9 @@ fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank
     fed_tensor *tensor = &layout->tensors[layout->count++];
     memset(tensor, 0, sizeof *tensor);
     memcpy(tensor->name, name, name_len);
-    memcpy(tensor->dims, dims, rank * sizeof *dims);
+    for (uint32_t k = 0; k < rank; k++) { /* a scalar's dims may be NULL */
+        tensor->dims[k] = dims[k];
+    }
     tensor->rank = rank;
     tensor->offset = layout->size;
     tensor->size = size;
