@@ -64,7 +64,8 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
 }
 
 fedserver_wire_totals *fedserver_wire(fedserver *server) {
-    static fedserver_wire_totals totals;
+    /* each server serves in a thread of its own */
+    static _Thread_local fedserver_wire_totals totals;
     (void)server;
     return &totals;
 }
