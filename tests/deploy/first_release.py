@@ -49,6 +49,7 @@ BESIDE = {
     "cancel": [("1", 1, OLDER)],
     "pause": [("1", 1, OLDER)],
     "resume": [("1", 1, OLDER)],
+    "priority": [("1 1", 1, OLDER)],
     "move": [("1 1", 1, OLDER)],
     "page": [("", 1, OLDER), ("--bearer", 1, OLDER), ("--revoke", 1, OLDER)],
     "devices": [("", 1, OLDER), ("--json", 1, OLDER)],
