@@ -221,8 +221,10 @@ static fed_status parse_repetition(arch_parser *p, repetition *r) {
 static fed_status count_step(arch_parser *p, fed_word at) {
     if (p->steps++ == ARCH_STEPS) {
         return arch_fail(p, at,
-                         "the end: with all repetitions a text has at most 4,096 layers, "
-                         "branches and uses of blocks");
+                         FED_SMALL
+                             ? "the end: a text has at most 4,096 layers"
+                             : "the end: with all repetitions a text has at most 4,096 layers, "
+                               "branches and uses of blocks");
     }
     return FED_OK;
 }

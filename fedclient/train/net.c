@@ -187,7 +187,8 @@ static fed_status check_samples(const fedtrain_net *net, const fedtrain_batch *b
                                 fed_error *err) {
     const fed_arch *arch = net->arch;
     FED_TRY(fedtrain_check_batch(net, batch->size, err));
-    size_t tokens = arch->words > 0 ? batch->size * fedtrain_shape_size(arch->input) : 0;
+    size_t tokens =
+        !FED_SMALL && arch->words > 0 ? batch->size * fedtrain_shape_size(arch->input) : 0;
     for (size_t i = 0; i < tokens; i++) {
         if (!(batch->x[i] >= 0 && batch->x[i] < (float)arch->words)) {
             return fed_fail(err, FED_ERANGE,
