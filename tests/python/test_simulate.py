@@ -134,7 +134,7 @@ class Functions(SimulateTest):
                 os.kill(os.getpid(), signal.SIGKILL)
             return fit(model, round, shard)
 
-        with self.assertRaisesRegex(fed.Error, r"client 3 gave up .*has ended.*worker process \d of 2 was killed by signal 9"):
+        with self.assertRaisesRegex(fed.Error, r"the process that trained client 3 has ended.*worker process \d of 2 was killed by signal 9"):
             self.simulate(train=deadly)
 
     def test_samples_must_be_there(self):

@@ -169,6 +169,7 @@ static fed_status exchange(sim_trainer *t, const sim_training *training,
     }
     FED_TRY(status);
     t->owes = true;
+    t->last = training->client + 1;
     return receive(t, stop, got, reason);
 }
 
@@ -179,7 +180,10 @@ fed_status sim_trainer_ask(sim_trainer *t, const sim_training *training,
     char reason[REASON_LIMIT + 1] = "";
     const fed_status status = exchange(t, training, round, stop, &got, reason, err);
     if (status == FED_EIO) {
-        return fed_fail(err, status, "the process that trained it has ended");
+        return t->last == 0
+                   ? fed_fail(err, status, "the process that should train it has ended")
+                   : fed_fail(err, status, "the process that trained client %" PRIu32 " has ended",
+                              t->last - 1);
     }
     if (status == FED_EFORMAT) {
         return fed_fail(err, status,

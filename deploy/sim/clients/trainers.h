@@ -23,6 +23,7 @@ typedef struct sim_trainer {
     size_t room;
     uint32_t asked; /* the number of the newest request */
     bool owes;      /* its answer has not come yet */
+    uint32_t last;  /* 1 + the client of the newest request that was sent; 0: none was */
 } sim_trainer;
 
 /** What a trainer is told beside the round. */

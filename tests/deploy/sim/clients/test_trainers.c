@@ -159,12 +159,28 @@ static void expect(program given, fed_status status, const char *words) {
 FED_TEST(failures_come_out_with_their_reasons) {
     expect((program){.answers = 1, .answer_len = ANSWER + 13, .failed = 1}, FED_ESTATE,
            "it is raining");
-    expect((program){.answers = 0}, FED_EIO, "the process that trained it has ended");
+    expect((program){.answers = 0}, FED_EIO, " has ended");
     expect((program){.answers = 1, .answer_len = 12}, FED_EFORMAT, "too short");
     expect((program){.answers = 1, .answer_len = ANSWER, .correct = SIM_NO_CORRECT}, FED_EINVAL,
            "says 0 samples");
     expect((program){.answers = 1, .answer_len = ANSWER, .samples = 2, .correct = 3}, FED_EINVAL,
            "2 samples, 3 of them correct");
+}
+
+/* Whichever client finds the trainer gone, it names the client that was trained last. */
+FED_TEST(a_trainer_that_has_ended_names_its_last_client) {
+    setting s = {.program = {.answers = 1, .answer_len = ANSWER, .samples = 9, .may_answer = 1}};
+    fed_error err = {0};
+    sim_trained trained;
+    open_setting(&s, "vector 3");
+    assert_fed_ok_err(ask(&s, &trained, &err));
+    struct pollfd end = {.fd = s.trainer.socket};
+    assert_int_equal(poll(&end, 1, 60 * 1000), 1); /* POLLHUP: the program has closed its end */
+    const sim_training other = {.client = 2};
+    assert_fed_status(sim_trainer_ask(&s.trainer, &other, &s.round, &s.stop, &trained, &err),
+                      FED_EIO);
+    assert_fed_says(err, "the process that trained client 5 has ended");
+    close_setting(&s);
 }
 
 static void *stop_soon(void *user) {
