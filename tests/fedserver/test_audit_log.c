@@ -4,29 +4,6 @@
 #include "fed/file.h"
 #include "fedserver/identity/passes.h"
 
-/* `events` has the event of each line, followed by a blank. `detail` is that of the last line. */
-typedef struct lines {
-    char events[400], detail[480];
-    size_t count;
-} lines;
-
-static fed_status keep_line(void *user, const fedserver_audit_entry *entry, fed_error *err) {
-    lines *l = user;
-    const size_t len = strlen(l->events);
-    (void)err;
-    snprintf(l->events + len, sizeof l->events - len, "%s ", entry->event);
-    snprintf(l->detail, sizeof l->detail, "%s", entry->detail);
-    l->count++;
-    return FED_OK;
-}
-
-static lines read_since(const coordinator *c, int64_t since_ms) {
-    fed_error err = {0};
-    lines l = {0};
-    assert_fed_ok_err(fedserver_audit_each(c->server, since_ms, keep_line, &l, &err));
-    return l;
-}
-
 static void what_operators_and_devices_do_is_there_after_a_crash(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -46,8 +23,8 @@ static void what_operators_and_devices_do_is_there_after_a_crash(void **state) {
         /* A device that is revoked already gives no further line. */
         fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
     coordinator_crash(c);
-    assert_string_equal(read_since(c, 0).events, "token_made enrolled renamed revoked ");
-    const lines since = read_since(c, c->now_ms);
+    assert_string_equal(coordinator_audit(c, 0).events, "token_made enrolled renamed revoked ");
+    const audit_lines since = coordinator_audit(c, c->now_ms);
     assert_string_equal(since.events, "renamed revoked ");
     hex[16] = '\0';
     assert_non_null(strstr(since.detail, hex));
@@ -65,9 +42,9 @@ static void what_is_done_to_passes_is_written_down(void **state) {
     char id[FEDSERVER_PASS_ID], wanted[80];
     fedserver_pass_id(token, id);
     snprintf(wanted, sizeof wanted, "kind=bearer bearer=%s seconds=60", id);
-    assert_string_equal(read_since(c, 0).detail, wanted);
+    assert_string_equal(coordinator_audit(c, 0).detail, wanted);
     assert_fed_ok_err(fedserver_pass_revoke_all(c->server, c->now_ms, &err));
-    assert_string_equal(read_since(c, 0).events, "pass_made pass_made passes_ended ");
+    assert_string_equal(coordinator_audit(c, 0).events, "pass_made pass_made passes_ended ");
 }
 
 static void what_is_done_to_tasks_is_written_down(void **state) {
@@ -88,7 +65,7 @@ static void what_is_done_to_tasks_is_written_down(void **state) {
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_CANCEL, &err));
     assert_fed_status(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_CANCEL, &err),
                       FED_ESTATE);
-    const lines l = read_since(c, c->now_ms);
+    const audit_lines l = coordinator_audit(c, c->now_ms);
     assert_string_equal(l.events, "task_moved task_paused task_resumed task_cancelled ");
     assert_string_equal(l.detail, "task=2 name=\"leaves\"");
 }
@@ -129,11 +106,11 @@ static void refusals_are_one_line_in_ten_seconds_with_their_number(void **state)
     for (int k = 0; k < 500; k++) {
         assert_int_equal(coordinator_status(c, NULL, "POST", "/v1/enrol", "", "x", 1), 401);
     }
-    assert_int_equal(read_since(c, 0).count, 1);
+    assert_int_equal(coordinator_audit(c, 0).count, 1);
     c->now_ms += 10000;
     answer a = coordinator_ask(c, NULL, "POST", "/v1/enrol", "", "x", 1);
     answer_free(&a);
-    assert_string_equal(read_since(c, 0).detail,
+    assert_string_equal(coordinator_audit(c, 0).detail,
                         "reason=token_missing count=500 address=127.0.0.1");
 }
 
@@ -146,11 +123,12 @@ static void the_same_refusal_over_and_over_does_not_fill_the_log(void **state) {
         assert_int_equal(coordinator_status(c, NULL, "GET", "/metrics", "", NULL, 0), 401);
         c->now_ms += EVERY_MS;
     }
-    assert_in_range(read_since(c, 0).count, 5, 15);
+    assert_in_range(coordinator_audit(c, 0).count, 5, 15);
     c->bearer = "another pass"; /* another visitor does not wait */
     c->now_ms += EVERY_MS;
     assert_int_equal(coordinator_status(c, NULL, "GET", "/metrics", "", NULL, 0), 401);
-    assert_int_equal(strncmp(read_since(c, c->now_ms).detail, "reason=pass_unknown count=", 26), 0);
+    assert_int_equal(
+        strncmp(coordinator_audit(c, c->now_ms).detail, "reason=pass_unknown count=", 26), 0);
 }
 
 /* ---- who ---- */

@@ -387,3 +387,20 @@ uint64_t coordinator_enrolled(const coordinator *c) {
     assert_fed_ok_err(c->server->store->device_count(c->server->db, &count, &err));
     return count;
 }
+
+static fed_status keep_line(void *user, const fedserver_audit_entry *entry, fed_error *err) {
+    audit_lines *l = user;
+    const size_t len = strlen(l->events);
+    (void)err;
+    snprintf(l->events + len, sizeof l->events - len, "%s ", entry->event);
+    snprintf(l->detail, sizeof l->detail, "%s", entry->detail);
+    l->count++;
+    return FED_OK;
+}
+
+audit_lines coordinator_audit(const coordinator *c, int64_t since_ms) {
+    fed_error err = {0};
+    audit_lines l = {.count = 0};
+    assert_fed_ok_err(fedserver_audit_each(c->server, since_ms, keep_line, &l, &err));
+    return l;
+}

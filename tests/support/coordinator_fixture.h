@@ -10,6 +10,7 @@
 
 #include "fed/crypto.h"
 #include "fed/wire.h"
+#include "fedserver/operator.h"
 #include "fedserver/server.h"
 
 typedef struct coordinator {
@@ -97,6 +98,16 @@ uint64_t coordinator_enrolled(const coordinator *c);
 answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);
 void answer_free(answer *a);
+
+/** Lines of the audit log. `events` has the event of each line, followed by a blank. `detail` is
+ * that of the last line. */
+typedef struct audit_lines {
+    char events[600], detail[480];
+    size_t count;
+} audit_lines;
+
+/** Read the lines since this time. */
+audit_lines coordinator_audit(const coordinator *c, int64_t since_ms);
 
 /** Return the JSON answer to GET path. The caller frees it. */
 json_t *coordinator_json(coordinator *c, const char *path, const char *query);

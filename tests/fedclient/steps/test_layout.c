@@ -6,25 +6,13 @@
 #include "fed/bytes.h"
 #include "fed/layout_reference.h"
 #include "fedclient/state/record.h"
+#include "long_text.h"
 
 enum { TENSORS = 1000, ROUNDS = 4, TURNS = 40 };
 
-/* A text of TENSORS tensors of one or two values; `name` differs between models. */
-static const char *text_of(const char *name) {
-    static char text[32 * TENSORS];
-    fed_writer w;
-    fed_writer_fixed(&w, text, sizeof text);
-    fed_write_printf(&w, "tensors ");
-    for (int k = 0; k < TENSORS; k++) {
-        fed_write_printf(&w, "%s%s.%d.weight %d", k > 0 ? " | " : "", name, k, 1 + k % 2);
-    }
-    assert_fed_ok(w.status);
-    return text;
-}
-
 static int setup(void **state) {
     const int status = fed_device_setup(state, "float32", ROUNDS);
-    fed_device_new_task(*state, text_of("one"));
+    fed_device_new_task(*state, long_text("one", TENSORS));
     return status;
 }
 
@@ -59,10 +47,10 @@ FED_TEST_WITH(a_layout_goes_when_its_task_is_over, fed_device *device) {
 
 FED_TEST_WITH(the_next_task_takes_the_layouts_place, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
-    fed_device_new_task(device, text_of("two"));
+    fed_device_new_task(device, long_text("two", TENSORS));
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.layouts, 2);
-    fed_device_new_task(device, text_of("two"));
+    fed_device_new_task(device, long_text("two", TENSORS));
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.layouts, 2); /* another task of the same tensors */
     fed_device_restart(device);
@@ -78,7 +66,7 @@ FED_TEST(power_may_fail_at_each_put) {
         fed_device d;
         fedclient_event event = {0};
         fed_device_open(&d, "float32", 2);
-        fed_device_new_task(&d, text_of("one"));
+        fed_device_new_task(&d, long_text("one", TENSORS));
         d.flash.dies_at = d.flash.puts + (uint64_t)k / 2;
         d.flash.dies_writing = k % 2 == 1;
         for (int turn = 0; turn < TURNS && event.outcome != FEDCLIENT_FINISHED; turn++) {

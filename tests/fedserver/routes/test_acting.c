@@ -9,27 +9,6 @@
 static const char leaves[] =
     "{\"name\": \"leaves\", \"model\": \"lr\", \"rounds\": 3, \"cohort\": 1}";
 
-/* `events` has the event of each line, followed by a blank. `detail` is that of the last line. */
-typedef struct lines {
-    char events[600], detail[480];
-} lines;
-
-static fed_status keep_line(void *user, const fedserver_audit_entry *entry, fed_error *err) {
-    lines *l = user;
-    const size_t len = strlen(l->events);
-    (void)err;
-    snprintf(l->events + len, sizeof l->events - len, "%s ", entry->event);
-    snprintf(l->detail, sizeof l->detail, "%s", entry->detail);
-    return FED_OK;
-}
-
-static lines read_since(const coordinator *c, int64_t since_ms) {
-    fed_error err = {0};
-    lines l = {0};
-    assert_fed_ok_err(fedserver_audit_each(c->server, since_ms, keep_line, &l, &err));
-    return l;
-}
-
 /* Log in, and let the next requests be those of the page of that session. */
 static void log_in(coordinator *c) {
     static char cookie[128], act[FED_SHA256_HEX];
@@ -93,7 +72,8 @@ FED_TEST_WITH(an_operator_pauses_resumes_and_cancels_a_task, coordinator *c) {
     answer_free(&a);
     coordinator_commit(c);
     assert_null(fedserver_rounds_task(&c->server->rounds, 1));
-    assert_string_equal(read_since(c, since_ms).events, "task_paused task_resumed task_cancelled ");
+    assert_string_equal(coordinator_audit(c, since_ms).events,
+                        "task_paused task_resumed task_cancelled ");
 }
 
 FED_TEST_WITH(the_audit_log_says_whose_session_acted, coordinator *c) {
@@ -103,7 +83,7 @@ FED_TEST_WITH(the_audit_log_says_whose_session_acted, coordinator *c) {
     expect(c, "/v1/task", "{\"task\": 1, \"do\": \"pause\"}", 200, "");
     fedserver_pass_id(strchr(c->cookie, '=') + 1, id);
     snprintf(wanted, sizeof wanted, "task=1 name=\"leaves\" address=%s session=%s", "?", id);
-    const lines l = read_since(c, 0);
+    const audit_lines l = coordinator_audit(c, 0);
     assert_non_null(strstr(l.events, "task_paused "));
     assert_non_null(strstr(l.detail, strstr(wanted, "session=")));
     assert_non_null(strstr(l.detail, "task=1 name=\"leaves\" address="));
@@ -117,7 +97,7 @@ FED_TEST_WITH(a_larger_priority_holds_at_once_and_after_a_restart, coordinator *
     assert_int_equal(fedserver_rounds_task(&c->server->rounds, 1)->task.priority, 9);
     coordinator_restart(c);
     assert_int_equal(task_of(c, 1).priority, 9);
-    assert_non_null(strstr(read_since(c, 0).detail, "priority=9 was=5"));
+    assert_non_null(strstr(coordinator_audit(c, 0).detail, "priority=9 was=5"));
     expect(c, "/v1/task", "{\"task\": 1, \"do\": \"priority\", \"priority\": 10}", 400, "value");
     expect(c, "/v1/task", "{\"task\": 1, \"do\": \"priority\"}", 400, "value");
     assert_int_equal(task_of(c, 1).priority, 9);
@@ -142,7 +122,7 @@ FED_TEST_WITH(what_was_done_already_changes_nothing, coordinator *c) {
     for (int k = 0; k < 3; k++) {
         expect(c, "/v1/task", "{\"task\": 1, \"do\": \"cancel\", \"name\": \"leaves\"}", 200, "");
     }
-    assert_string_equal(read_since(c, since_ms).events,
+    assert_string_equal(coordinator_audit(c, since_ms).events,
                         "task_paused task_prioritized task_cancelled ");
     expect(c, "/v1/task", "{\"task\": 1, \"do\": \"resume\"}", 409, "state");
     expect(c, "/v1/task", "{\"task\": 9, \"do\": \"pause\"}", 404, "absent");
@@ -162,7 +142,7 @@ FED_TEST_WITH(a_token_of_the_page_enrols_one_device, coordinator *c) {
                      c->now_ms + 2 * 3600 * 1000);
     fedserver_token_hash(token, bytes);
     fed_hex(bytes, 6, hash);
-    const lines l = read_since(c, 0);
+    const audit_lines l = coordinator_audit(c, 0);
     assert_non_null(strstr(l.detail, hash));
     assert_non_null(strstr(l.detail, "role=device tag=\"north\" name=\"kiln\" address="));
     assert_null(strstr(l.detail, token));
@@ -186,7 +166,7 @@ FED_TEST_WITH(the_page_makes_no_tokens_for_operators_or_for_years, coordinator *
         expect(c, "/v1/token", wrong[k], 400, "format");
     }
     expect(c, "/v1/token", "{\"role\": \"device\", \"name\": \"two\\nlines\"}", 400, "value");
-    assert_null(strstr(read_since(c, 0).events, "token_made"));
+    assert_null(strstr(coordinator_audit(c, 0).events, "token_made"));
 }
 
 FED_TEST_WITH(a_revoked_devices_next_request_is_refused, coordinator *c) {
@@ -203,7 +183,7 @@ FED_TEST_WITH(a_revoked_devices_next_request_is_refused, coordinator *c) {
     answer a = coordinator_ask(c, &d, "POST", "/v1/checkin", "", "x", 1);
     answer_expect(&a, 403, "device_revoked");
     (void)device_ask_work(c, &other);
-    const lines l = read_since(c, 0);
+    const audit_lines l = coordinator_audit(c, 0);
     assert_non_null(strstr(l.events, " revoked "));
     assert_non_null(strstr(l.detail, "session="));
     expect(c, "/v1/revoke", "{\"fingerprint\": \"1234567\"}", 400, "value");
@@ -240,8 +220,8 @@ FED_TEST_WITH(a_forged_request_changes_nothing, coordinator *c) {
         expect(c, "/v1/task", body, 403, "act_token");
     }
     assert_int_equal(task_of(c, 1).state, FEDSERVER_TASK_RUNNING);
-    assert_non_null(strstr(read_since(c, 0).events, "refused "));
-    assert_null(strstr(read_since(c, 0).events, "task_paused"));
+    assert_non_null(strstr(coordinator_audit(c, 0).events, "refused "));
+    assert_null(strstr(coordinator_audit(c, 0).events, "task_paused"));
     /* a browser that sends no Sec-Fetch-Site says whose page it is in Origin */
     c->act = good;
     c->fetch_site = NULL;

@@ -8,20 +8,9 @@
 #include "fed/layout_reference.h"
 #include "fed_cases.h"
 #include "fedserver/stores/task_model.h"
+#include "long_text.h"
 
 enum { TENSORS = 3000, VALUES = TENSORS / 2 * 3 };
-
-static const char *text_of(const char *name) {
-    static char text[40 * TENSORS];
-    fed_writer w;
-    fed_writer_fixed(&w, text, sizeof text);
-    fed_write_printf(&w, "tensors ");
-    for (int k = 0; k < TENSORS; k++) {
-        fed_write_printf(&w, "%s%s.%d.weight %d", k > 0 ? " | " : "", name, k, 1 + k % 2);
-    }
-    assert_fed_ok(w.status);
-    return text;
-}
 
 static const char *json_of(const char *model) {
     static char json[41 * TENSORS];
@@ -62,7 +51,7 @@ static void check_and_restart(coordinator *c) {
 
 FED_TEST_WITH(a_device_gets_the_layout_that_its_task_names, coordinator *c) {
     const test_device d = coordinator_enrol(c);
-    const char *text = text_of("net");
+    const char *text = long_text("net", TENSORS);
     (void)coordinator_task(c, json_of(text));
     const fed_assignment work = device_ask_work(c, &d);
     assert_int_equal(work.action, FED_ACTION_TRAIN);
@@ -79,7 +68,7 @@ FED_TEST_WITH(a_device_gets_the_layout_that_its_task_names, coordinator *c) {
 
 FED_TEST_WITH(an_evaluator_gets_it_too, coordinator *c) {
     const test_device judge = coordinator_enrol_evaluator(c);
-    const char *text = text_of("net");
+    const char *text = long_text("net", TENSORS);
     (void)coordinator_task(c, json_of(text));
     const fed_assignment work = device_checkin(c, &judge, FED_ROLE_EVALUATE, 0, 0);
     is_served(c, &judge, &work.task, text);
@@ -113,7 +102,7 @@ FED_TEST_WITH(a_long_name_makes_a_short_text_a_layout, coordinator *c) {
 /* A release without FED_CAN_LAYOUT gets no lease. */
 FED_TEST_WITH(an_older_device_is_declined_with_the_reason, coordinator *c) {
     const test_device d = coordinator_enrol(c);
-    (void)coordinator_task(c, json_of(text_of("net")));
+    (void)coordinator_task(c, json_of(long_text("net", TENSORS)));
     const fed_checkin older = {.role = FED_ROLE_TRAIN,
                                .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_LONG |
                                                FED_CAN_EDEN | FED_CAN_DECLINE};
@@ -150,7 +139,7 @@ static void export_has_names(coordinator *c, const char *text) {
 }
 
 FED_TEST_WITH(a_checkpoint_keeps_the_names, coordinator *c) {
-    const char *text = text_of("net");
+    const char *text = long_text("net", TENSORS);
     (void)coordinator_task(c, json_of(text));
     export_has_names(c, text);
 }
@@ -166,14 +155,14 @@ static fed_status damage(const coordinator *c, uint64_t id, fed_error *err) {
 
 FED_TEST_WITH(a_damaged_layout_is_found, coordinator *c) {
     fed_error err = {0};
-    const uint64_t id = coordinator_task(c, json_of(text_of("net")));
+    const uint64_t id = coordinator_task(c, json_of(long_text("net", TENSORS)));
     assert_fed_fails(damage(c, id, &err), FED_EFORMAT, "do not have the digest");
 }
 
 FED_TEST_WITH(a_cancelled_task_stays_readable, coordinator *c) {
     fed_error err = {0};
     fedserver *person = NULL;
-    const uint64_t id = coordinator_task(c, json_of(text_of("net")));
+    const uint64_t id = coordinator_task(c, json_of(long_text("net", TENSORS)));
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &person, &err));
     assert_fed_ok_err(fedserver_task_change(person, c->now_ms, id, FEDSERVER_CANCEL, &err));
@@ -185,7 +174,7 @@ FED_TEST_WITH(a_cancelled_task_stays_readable, coordinator *c) {
 
 FED_TEST_WITH(a_task_file_says_what_is_wrong_in_a_long_text, coordinator *c) {
     fed_error err = {0};
-    char *text = strdup(text_of("net"));
+    char *text = strdup(long_text("net", TENSORS));
     const char *wrong = strstr(text, "net.2999.weight");
     assert_non_null(wrong);
     memcpy(text + (wrong - text), "net.2998.weight", 15);
