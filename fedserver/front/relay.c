@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/send_files.h"
 
 enum {
     PEERS = 4,              /* most fronts connected at a time */
@@ -409,16 +410,8 @@ static int file_of(const uint8_t *bytes, size_t len) {
 }
 
 static bool send_packet(int link, char *head, int file) {
-    passed_fd control = {.head = {.cmsg_len = CMSG_LEN(sizeof file),
-                                  .cmsg_level = SOL_SOCKET,
-                                  .cmsg_type = SCM_RIGHTS}};
-    memcpy(CMSG_DATA(&control.head), &file, sizeof file);
-    struct iovec part = {.iov_base = head, .iov_len = strlen(head)};
-    const struct msghdr packet = {.msg_iov = &part,
-                                  .msg_iovlen = 1,
-                                  .msg_control = control.bytes,
-                                  .msg_controllen = sizeof control.bytes};
-    return sendmsg(link, &packet, MSG_NOSIGNAL) >= 0;
+    const struct iovec part = {.iov_base = head, .iov_len = strlen(head)};
+    return fed_send_files(link, &part, 1, &file, 1) >= 0;
 }
 
 static void send_answer(fedserver_relay *relay, front *f) {

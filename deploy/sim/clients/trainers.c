@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fed/send_files.h"
+
 enum { LOOK_MS = 50, REASON_LIMIT = 300, TRAIN = 1, MEASURE = 2 };
 
 /* Both ends run on this machine, so numbers have its byte order. The compiler refuses padding. */
@@ -95,26 +97,11 @@ void sim_trainer_close(sim_trainer *t) {
     t->room = 0;
 }
 
-static fed_status send_request(sim_trainer *t, request *head, const char *optimizer, int fd) {
-    struct iovec part[2] = {{head, sizeof *head}, {(char *)optimizer, strlen(optimizer)}};
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
-    } attached;
-    struct msghdr message = {.msg_iov = part, .msg_iovlen = 2};
-    if (fd >= 0) {
-        memset(&attached, 0, sizeof attached);
-        message.msg_control = attached.room;
-        message.msg_controllen = sizeof attached.room;
-        struct cmsghdr *first = CMSG_FIRSTHDR(&message);
-        first->cmsg_level = SOL_SOCKET;
-        first->cmsg_type = SCM_RIGHTS;
-        first->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(first), &fd, sizeof fd);
-    }
+static fed_status send_request(const sim_trainer *t, request *head, const char *optimizer, int fd) {
+    const struct iovec parts[2] = {{head, sizeof *head}, {(char *)optimizer, strlen(optimizer)}};
     ssize_t sent;
     do {
-        sent = sendmsg(t->socket, &message, MSG_NOSIGNAL);
+        sent = fed_send_files(t->socket, parts, 2, &fd, fd >= 0 ? 1 : 0);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? FED_EIO : FED_OK;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/send_files.h"
 #include "fedserver/strategies/strategy.h"
 
 enum { WAIT, PARAMS };
@@ -108,22 +109,8 @@ static fed_status share(asking *a, fed_error *err) {
 static fed_status ask(const asking *a, fed_error *err) {
     question head = {.updates = a->rows->count, .values = a->rows->columns};
     const int files[2] = {a->updates, a->memory};
-    struct iovec part = {&head, sizeof head};
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int[2]))];
-    } attached;
-    memset(&attached, 0, sizeof attached);
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = attached.room,
-                             .msg_controllen = sizeof attached.room};
-    struct cmsghdr *first = CMSG_FIRSTHDR(&message);
-    first->cmsg_level = SOL_SOCKET;
-    first->cmsg_type = SCM_RIGHTS;
-    first->cmsg_len = CMSG_LEN(sizeof files);
-    memcpy(CMSG_DATA(first), files, sizeof files);
-    return sendmsg(a->socket, &message, MSG_NOSIGNAL) == (ssize_t)sizeof head
+    const struct iovec part = {&head, sizeof head};
+    return fed_send_files(a->socket, &part, 1, files, 2) == (ssize_t)sizeof head
                ? FED_OK
                : fed_fail(err, FED_EIO, "strategy custom: the program can't be asked: %s",
                           strerror(errno));
