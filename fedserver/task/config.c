@@ -52,7 +52,7 @@ static fed_status take_codec_up(const source *s, const fedserver_config *config,
                                 fedserver_phase *phase, fed_error *err) {
     fed_error why = {0};
     if (!fedserver_codec_is_auto(phase->codec_up)) {
-        phase->codec_up_asked[0] = '\0';
+        phase->codec_up_asked[0] = '\0'; /* a phase has it of the phase before */
         return take_codec(s, FEDSERVER_FIELD_CODEC_UP, phase->codec_up, err);
     }
     fed_arch arch;
@@ -62,6 +62,13 @@ static fed_status take_codec_up(const source *s, const fedserver_config *config,
         fedserver_codec_choose(&arch.layout, config->task.wire.small_tensor, phase->codec_up, &why);
     fed_arch_free(&arch);
     return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
+}
+
+/* Refuse the key codec_up_asked, which only the coordinator writes. */
+static fed_status check_not_asked(const source *s, bool given, fed_error *err) {
+    const fed_error why = {.text = "the coordinator writes it; ask with \"codec_up\": "
+                                   "\"auto:bytes=N\", and leave this key out"};
+    return given ? refuse_value(s, FEDSERVER_FIELD_CODEC_UP_ASKED, &why, err) : FED_OK;
 }
 
 /* Make the path of a file that a task names, relative to the task file. A path that is too long
@@ -237,6 +244,7 @@ static fed_status take_later(const source *s, fedserver_config *config, uint32_t
         snprintf(found, sizeof found, "%u", phase->round);
         return fedserver_source_refuse(s, FEDSERVER_FIELD_ROUND, found, err);
     }
+    FED_TRY(check_not_asked(s, fedserver_source_has(s, k, FEDSERVER_FIELD_CODEC_UP_ASKED), err));
     FED_TRY(take_phase(s, config, phase, &optimizer, err));
     FED_TRY(check_optimizer(s, task, k, written, &optimizer, err));
     return fit_strategy(task, phase->codec_up, &why) == FED_OK
@@ -275,6 +283,8 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
          &fault);
     note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
     note(&f, FEDSERVER_FIELD_MODEL, take_model(s, config, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_CODEC_UP_ASKED,
+         check_not_asked(s, first.codec_up_asked[0] != '\0', &fault), &fault);
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
         note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, config, &first, &fault), &fault);
     }

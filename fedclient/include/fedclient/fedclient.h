@@ -260,6 +260,16 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
  * anew with that token: with a new key, and with the models and residuals that it has.
  */
 fed_status fedclient_token_give(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
+/**
+ * fedclient_token_give for a device whose network or coordinator may not be up yet: while nobody
+ * answers, or the coordinator is busy, try again after 0.5 s, then after twice as long each time,
+ * up to a minute, with a log line of level WARN before each wait.
+ *
+ * tries   how often in all; 0: until options.stopped says to end. 8 tries take at least a minute
+ * Errors  those of fedclient_token_give; FED_ECANCELED: the client was told to stop
+ */
+fed_status fedclient_token_give_in_time(fedclient *client, const char *token, unsigned tries,
+                                        fed_error *err) FED_CHECKED;
 
 /** The device's fingerprint: SHA-256 of its public key, in hex. It stays the same when the
  * certificate is renewed, which fedclient_step does by itself. "" before enrolment. */
