@@ -17,6 +17,7 @@
 #include "fedserver/strategies/strategy.h"
 #include "fedserver/task/auto_codec.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 #include "fedserver/task/task_source.h"
 
 typedef fedserver_source source;
@@ -289,6 +290,17 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     return fedserver_faults_tell(&f, err);
 }
 
+/* Does all of a private task go together? Its keys were checked one by one. */
+static fed_status check_private(const source *s, const fedserver_config *config, fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    fedserver_field_id id = FEDSERVER_FIELD_CLIP;
+    FED_TRY(fedserver_config_model(config, &arch, err));
+    const fed_status status = fedserver_private_check(&config->task, &arch, &id, &why);
+    fed_arch_free(&arch);
+    return status == FED_OK ? FED_OK : refuse_value(s, id, &why, err);
+}
+
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     fed_optimizer optimizer;
@@ -314,7 +326,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
         fedserver_source_enter(&later, k);
         FED_TRY(take_later(&later, config, k, err));
     }
-    return FED_OK;
+    return check_private(s, config, err);
 }
 
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
