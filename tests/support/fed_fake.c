@@ -118,6 +118,7 @@ static void checkin(fed_fake *fake, fed_reader *body, int *status, fed_writer *a
     }
     assert_fed_ok(fed_checkin_read(body, &m));
     fake->capabilities = m.capabilities;
+    fake->samples = m.samples;
     if (fake->no_tasks && (m.capabilities & FED_CAN_TASKS) != 0) {
         answer_error(400, "bad_request", status, answer);
         fake->refused++;

@@ -74,8 +74,8 @@ typedef struct fed_fake {
     bool wants_renewal;    /* each check-in's answer asks the device to renew its certificate */
     bool no_tasks;         /* the fake can't read a list of tasks */
     bool no_declines;
-    bool no_starts;        /* the fake does not know FED_STARTED */
-    uint32_t capabilities; /* of the last check-in */
+    bool no_starts;                 /* the fake does not know FED_STARTED */
+    uint32_t capabilities, samples; /* of the last check-in */
     uint64_t declines;
     uint64_t layouts;      /* answers with a layout */
     const char *misled;    /* sent in place of the layout; NULL: the layout itself */
