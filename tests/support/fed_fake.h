@@ -54,7 +54,7 @@ typedef struct fed_fake {
     bool no_absent_loss; /* the fake does not know FED_CAN_NO_LOSS */
     float loss;          /* of the last update */
     fed_own_metrics own; /* custom metrics of the last update or evaluation */
-    fed_privacy privacy; /* sent with FED_CAN_PRIVATE */
+    fed_privacy privacy; /* sent with FED_CAN_PRIVATE, if it has a clip */
     uint8_t protocol;
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */
     bool gone;           /* the fake has deleted its deltas */
