@@ -17,6 +17,7 @@
 #include "fedserver/strategies/strategy.h"
 #include "fedserver/task/auto_codec.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 #include "fedserver/task/task_source.h"
 
 typedef fedserver_source source;
@@ -289,6 +290,17 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     return fedserver_faults_tell(&f, err);
 }
 
+/* Does all of a private task go together? Its keys were checked one by one. */
+static fed_status check_private(const source *s, const fedserver_config *config, fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    fedserver_field_id id = FEDSERVER_FIELD_CLIP;
+    FED_TRY(fedserver_config_model(config, &arch, err));
+    const fed_status status = fedserver_private_check(&config->task, &arch, &id, &why);
+    fed_arch_free(&arch);
+    return status == FED_OK ? FED_OK : refuse_value(s, id, &why, err);
+}
+
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     fed_optimizer optimizer;
@@ -305,6 +317,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     fedserver_phase first = fedserver_phase_at(task, 0);
     FED_TRY(take_phase(s, config, &first, &optimizer, err));
     fedserver_phase_begin(&first, task);
+    FED_TRY(check_private(s, config, err));
     if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
     }

@@ -70,6 +70,7 @@ typedef struct fedserver_task {
     uint32_t priority; /* of equal offers to a device, the larger number wins (rounds/choice.h) */
     /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
+    float clip; /* of a private task, whose codec_up is ring (fed/privacy.h); 0: not private */
     fedserver_round_rules rules;
     fedserver_task_state state;
     /* Unix milliseconds; 0: the task was not queued, started or finished yet */

@@ -8,6 +8,7 @@
 #include "fed/api.h"
 #include "fed/bytes.h"
 #include "fed/error.h"
+#include "fed/privacy.h"
 #include "fed/sealed.h"
 
 /** Bits of the field capabilities, for peers of protocol 2 or later. A peer ignores bits that it
@@ -146,6 +147,8 @@ typedef struct fed_assignment {
     /* Field with FED_CAN_TASKS, except with WAIT: the task that the device should drop to make
      * room for this one, from the check-in's list; 0: the device has room. */
     uint64_t replaces;
+    /* Field with FED_CAN_PRIVATE, except with WAIT: what a private task asks of the device. */
+    fed_privacy privacy;
 } fed_assignment;
 
 /** Write an assignment. protocol: the version of the check-in. */

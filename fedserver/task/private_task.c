@@ -1,0 +1,144 @@
+/* What devices are told of a private task, and which settings do not go with one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/task/private_task.h"
+
+#include <string.h>
+
+#include "fedcodec/ring.h"
+#include "fedserver/task/phases.h"
+
+static bool is_ring(const char *codec_up) {
+    fedcodec codec;
+    return fedcodec_parse(codec_up, &codec, NULL) == FED_OK && fedcodec_is_ring(codec.vtable);
+}
+
+bool fedserver_task_is_private(const fedserver_task *task) {
+    return task->clip > 0;
+}
+
+fed_privacy fedserver_privacy_of(const fedserver_task *task) {
+    fed_privacy told = {0};
+    if (fedserver_task_is_private(task)) {
+        told.clip = task->clip;
+        told.minimum = task->rules.minimum;
+        told.goal = task->rules.goal;
+        told.cohort = task->rules.cohort;
+        told.apart = 1;
+    }
+    return told;
+}
+
+fed_privacy_fields fedserver_private_fields(const fedserver_task *task, const fed_layout *layout) {
+    const fed_privacy told = fedserver_privacy_of(task);
+    fedcodec codec;
+    /* A stored task was checked, so its codec is known. */
+    if (fedcodec_parse(task->wire.codec_up, &codec, NULL) != FED_OK) {
+        return (fed_privacy_fields){0};
+    }
+    return fed_privacy_shape(&told, (unsigned)codec.param[0], codec.param[1], layout->size);
+}
+
+/* A line for each setting that does not go with a private task. */
+typedef struct fault {
+    bool found;
+    fedserver_field_id id;
+    const char *why;
+} fault;
+
+static fed_status first_of(const fault *faults, size_t n, fedserver_field_id *id, fed_error *why) {
+    for (size_t k = 0; k < n; k++) {
+        if (faults[k].found) {
+            *id = faults[k].id;
+            return fed_fail(why, FED_EINVAL, "%s", faults[k].why);
+        }
+    }
+    return FED_OK;
+}
+
+/* Are these two codecs? The spec of a phase may not be canonical yet. */
+static bool differ(const char *a, const char *b) {
+    char one[FEDCODEC_SPEC] = "", other[FEDCODEC_SPEC] = "";
+    fedcodec codec;
+    if (fedcodec_parse(a, &codec, NULL) == FED_OK) {
+        fedcodec_format(&codec, one);
+    }
+    if (fedcodec_parse(b, &codec, NULL) == FED_OK) {
+        fedcodec_format(&codec, other);
+    }
+    return strcmp(one, other) != 0;
+}
+
+static bool changes_codec_up(const fedserver_task *task) {
+    bool changes = false;
+    for (uint32_t k = 0; k < task->phase_count; k++) {
+        changes |= differ(task->phases[k].codec_up, task->wire.codec_up);
+    }
+    return changes;
+}
+
+static bool any_ring(const fedserver_task *task) {
+    bool any = is_ring(task->wire.codec_up);
+    for (uint32_t k = 0; k < task->phase_count; k++) {
+        any |= is_ring(task->phases[k].codec_up);
+    }
+    return any;
+}
+
+/* Does the optimizer of a phase have +scaffold? It can't come with a later phase. */
+static bool has_scaffold(const fedserver_task *task) {
+    fed_optimizer optimizer;
+    return fed_optimizer_parse(task->wire.optimizer, task->wire.learning_rate, &optimizer, NULL) ==
+               FED_OK &&
+           optimizer.scaffold_share > 0;
+}
+
+static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
+                             fedserver_field_id *id, fed_error *why) {
+    fedserver_strategy strategy;
+    fedcodec codec;
+    FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, why));
+    FED_TRY(fedcodec_parse(task->wire.codec_up, &codec, why));
+    const fault faults[] = {
+        {task->clip == 0, FEDSERVER_FIELD_CLIP,
+         "it is missing: codec_up ring sends updates up to a length; let clip be that length"},
+        {changes_codec_up(task), FEDSERVER_FIELD_CODEC_UP,
+         "the updates of a private task keep one codec; leave codec_up out of the phases"},
+        {codec.stage != 0, FEDSERVER_FIELD_CODEC_UP,
+         "a second stage makes updates of different lengths, which tell of the data; leave what "
+         "follows the + out"},
+        {task->rules.staleness > 0, FEDSERVER_FIELD_STALENESS,
+         "updates of codec ring count in their own round only; leave staleness out"},
+        {fedserver_strategy_needs_all(&strategy), FEDSERVER_FIELD_STRATEGY,
+         "it needs each update by itself, and of codec ring only the sum is read; take fedavg"},
+        {fedserver_strategy_changes(&strategy), FEDSERVER_FIELD_STRATEGY,
+         "it changes each update, and of codec ring only the sum is read; clip does that on the "
+         "devices"},
+        {has_scaffold(task), FEDSERVER_FIELD_OPTIMIZER,
+         "+scaffold sends more than a clipped update; leave it out"},
+        {task->rules.upstream[0] != '\0', FEDSERVER_FIELD_UPSTREAM,
+         "an edge aggregator does not sum up updates of codec ring"},
+        {task->selection == FEDSERVER_SELECT_WEIGHTED, FEDSERVER_FIELD_SELECTION,
+         "devices of a private task do not say how many samples they have; take uniform or "
+         "round_robin"},
+        {arch->trained < arch->layout.size, FEDSERVER_FIELD_MODEL,
+         "it has running statistics, which can't be clipped; take groupnorm instead of bn"},
+        {fed_privacy_width((unsigned)codec.param[0], task->rules.cohort, 0) == 0,
+         FEDSERVER_FIELD_COHORT,
+         "the sum of so many levels does not fit into 32 bits; let b of codec_up be smaller"},
+    };
+    return first_of(faults, sizeof faults / sizeof faults[0], id, why);
+}
+
+fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *arch,
+                                   fedserver_field_id *id, fed_error *why) {
+    if (any_ring(task)) {
+        return check_ring(task, arch, id, why);
+    }
+    if (task->clip != 0) {
+        *id = FEDSERVER_FIELD_CLIP;
+        return fed_fail(why, FED_EINVAL,
+                        "only devices with codec_up ring clip their updates; let codec_up be "
+                        "ring:b=5, or leave clip out");
+    }
+    return FED_OK;
+}
