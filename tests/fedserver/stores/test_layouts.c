@@ -108,6 +108,7 @@ static const struct use {
                     [COMMAND_resume] = {"1", NULL},
                     [COMMAND_priority] = {"1 1", NULL},
                     [COMMAND_move] = {"1 1", NULL},
+                    [COMMAND_ledger] = {"1", NULL},
                     [COMMAND_page] = {"", NULL},
                     [COMMAND_devices] = {"", NULL},
                     [COMMAND_rename] = {"00000000 it", NULL},
