@@ -38,8 +38,8 @@ bool fedserver_ledger_allows(const fedserver_training *training, int64_t device)
 fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
 
-/** Add the noise to the opened sum of a round: uint32_t sums[ring->shape.fields], which count modulo
- * 2^w. Only what the training has of the round is used, so a thread may call it. */
+/** Add the noise to the opened sum of a round: uint32_t sums[ring->shape.fields], which count
+ * modulo 2^w. Only what the training has of the round is used, so a thread may call it. */
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *training,
                                  const fedcodec_ring *ring, uint32_t *sums,
                                  fed_error *err) FED_CHECKED;

@@ -125,10 +125,10 @@ typedef struct fedserver_round_row {
     uint64_t update_bytes, delta_bytes;
     /* number of values of custom metrics that were dropped for lack of room */
     uint64_t own_dropped;
-    /* Of a private task (docs/protocol.md#private): the clip of the round, the variance of its noise
-     * in levels squared, and what one participation in it costs (privacy/accountant.h); each 0: none.
-     * The digest names the set of updates, once the set is settled. The key makes the round's noise;
-     * the store has it until the noise is used up, then it is zeros. */
+    /* Of a round of a task that promises an epsilon (rounds/ledger.h), once its set is settled: the
+     * clip, the variance of the noise in levels squared, and what one participation costs
+     * (privacy/accountant.h); each 0: none. The digest names the set of updates. The key makes the
+     * round's noise, and becomes zeros when the noise is used up. */
     double clip, sigma2, rho;
     uint8_t set_digest[FED_SHA256_SIZE];
     uint8_t noise_key[32];

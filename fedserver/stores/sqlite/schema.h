@@ -97,7 +97,7 @@
     "CREATE TABLE model_layouts (task INTEGER PRIMARY KEY REFERENCES tasks, bytes BLOB NOT NULL)"  \
     " STRICT;"
 
-/* Since version 17 a task may be private (docs/protocol.md#private). Of a row's set and key,
+/* Since version 17 a task may be private (docs/protocol.md#private-tasks). Of a row's set and key,
  * NULL stands for zeros. In `ledger`, device 0 marks the ledger of a copy. */
 #define FEDSERVER_SCHEMA_PRIVATE                                                                   \
     "ALTER TABLE rounds ADD COLUMN clip REAL NOT NULL DEFAULT 0;"                                  \
