@@ -116,8 +116,8 @@
 #define FEDSERVER_PG_LAYOUT_5                                                                      \
     "CREATE TABLE model_layouts (task BIGINT PRIMARY KEY REFERENCES tasks, bytes BYTEA NOT NULL);"
 
-/* A task may be private (docs/protocol.md#private-tasks). Of a row's set and key, NULL stands for zeros.
- * In `ledger`, device 0 marks the ledger of a copy. */
+/* A task may be private (docs/protocol.md#private-tasks). Of a row's set and key, NULL stands for
+ * zeros. In `ledger`, device 0 marks the ledger of a copy. */
 #define FEDSERVER_PG_LAYOUT_6                                                                      \
     "ALTER TABLE rounds ADD COLUMN clip DOUBLE PRECISION NOT NULL DEFAULT 0,"                      \
     " ADD COLUMN sigma2 DOUBLE PRECISION NOT NULL DEFAULT 0,"                                      \
