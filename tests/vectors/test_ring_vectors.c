@@ -1,5 +1,6 @@
 /* Golden rounds of the codec ring, vectors/ring: each device's message, and the change that the
- * coordinator makes of their sum. ring.py made them from docs/codec-formats.md. Files never change. */
+ * coordinator makes of their sum. ring.py made them from docs/codec-formats.md. Files never
+ * change. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
