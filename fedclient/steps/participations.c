@@ -131,7 +131,7 @@ fed_status fedclient_participation_take(const fedclient *client, const fed_assig
     e->seq = client->slot->residual.seq;
     e->lease = client->slot->residual.lease;
     e->taken++;
-    /* C11 in docs/durability.md: no message beyond what was promised. */
+    /* C12 in docs/durability.md: no message beyond what was promised. */
     assert(e->taken <= told->privacy.participations);
     return store(platform, entries, count, err);
 }

@@ -94,7 +94,7 @@ float fedclient_loss_sent(const fedclient_job *job, float loss);
 fed_status fedclient_participation_left(const fedclient *client, const fed_assignment *told,
                                         fed_error *why) FED_CHECKED;
 
-/** Note a participation, before the message of this lease is made: C11 in docs/durability.md.
+/** Note a participation, before the message of this lease is made: C12 in docs/durability.md.
  * Errors as fedclient_participation_left, and those of the platform. */
 fed_status fedclient_participation_take(const fedclient *client, const fed_assignment *told,
                                         fed_error *err) FED_CHECKED;
