@@ -13,7 +13,7 @@
 #include "fed/layout_reference.h"
 #include "fed/optimizer_spec.h"
 #include "fed/utf8.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/ring.h"
 #include "fedserver/strategies/strategy.h"
 #include "fedserver/task/auto_codec.h"
 #include "fedserver/task/phases.h"
@@ -36,6 +36,15 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     }
     fedcodec_format(&codec, spec);
     return FED_OK;
+}
+
+static fed_status take_codec_down(const source *s, char spec[FEDCODEC_SPEC], fed_error *err) {
+    fedcodec codec;
+    if (fedcodec_parse(spec, &codec, NULL) == FED_OK && fedcodec_is_ring(codec.vtable)) {
+        const fed_error why = {.text = "ring is for updates of private tasks, in codec_up"};
+        return refuse_value(s, FEDSERVER_FIELD_CODEC_DOWN, &why, err);
+    }
+    return take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, spec, err);
 }
 
 fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
@@ -147,7 +156,7 @@ static fed_status take_phase(const source *s, const fedserver_config *config,
                              fedserver_phase *phase, fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
     FED_TRY(take_codec_up(s, config, phase, err));
-    FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, phase->codec_down, err));
+    FED_TRY(take_codec_down(s, phase->codec_down, err));
     if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
     }
@@ -279,8 +288,7 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
         note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, config, &first, &fault), &fault);
     }
-    note(&f, FEDSERVER_FIELD_CODEC_DOWN,
-         take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, first.codec_down, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_CODEC_DOWN, take_codec_down(s, first.codec_down, &fault), &fault);
     if (fed_optimizer_parse(first.optimizer, first.learning_rate, &optimizer, &why) != FED_OK) {
         note(&f, FEDSERVER_FIELD_OPTIMIZER,
              refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, &fault), &fault);

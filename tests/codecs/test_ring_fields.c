@@ -220,19 +220,37 @@ FED_TEST(values_that_are_not_finite_are_refused) {
     free(message);
 }
 
-/* Rounding at random makes a vector longer than D once in a thousand times: then it is drawn anew,
- * so no message is longer. */
-FED_TEST(no_message_is_longer_than_the_reach) {
-    enum { N = 64 };
-    const fedcodec_ring ring = ring_of(2, 1, N, 30);
-    uint8_t *message = malloc(ring.shape.bytes);
-    float *x = values_of(N, 1, 1);
-    for (uint32_t who = 0; who < 3000; who++) {
-        (void)encode(&ring, x, who, message);
-        assert_fed_ok(fedcodec_ring_check(&ring, message, ring.shape.bytes, NULL));
+typedef struct draws {
+    fed_rng rng;
+    unsigned count;
+} draws;
+
+/* The first draw rounds everything up. */
+static fed_status up_first(void *user, void *dst, size_t len) {
+    draws *d = user;
+    if (d->count++ > 0) {
+        return numbers(&d->rng, dst, len);
     }
+    memset(dst, 0xff, len);
+    return FED_OK;
+}
+
+/* One value spreads to 64 equal ones, which are rounded up to 64 levels of 1, or to 0. */
+FED_TEST(levels_that_are_too_long_are_drawn_anew) {
+    const fedcodec_ring ring = ring_of(2, 1, 64, 30);
+    uint8_t *message = malloc(ring.shape.bytes);
+    unsigned most = 0;
+    assert_true(ring.shape.reach < 8);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        float x[64] = {(float)sign};
+        draws d = {.count = 0};
+        fed_rng_init(&d.rng, 1, 1, 1);
+        assert_fed_ok(fedcodec_ring_encode(&ring, 1, x, up_first, &d, message, NULL));
+        assert_fed_ok(fedcodec_ring_check(&ring, message, ring.shape.bytes, NULL));
+        most = d.count > most ? d.count : most;
+    }
+    assert_int_equal(most, 2);
     free(message);
-    free(x);
 }
 
 FED_TEST(ring_is_a_codec_of_tasks_and_not_of_envelopes) {

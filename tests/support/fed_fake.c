@@ -216,10 +216,10 @@ static void open_fields(const fed_fake *fake, const fedcodec *codec, uint32_t ro
     (void)fedcodec_ring_sums(&ring, sums);
     fedcodec_ring_change(&ring, sums, 1, values);
     assert_fed_ok(fedcodec_parse("float32", &whole, NULL));
-    const uint32_t small = fake->task.small_tensor;
-    void *work = malloc(fedcodec_envelope_work_size(&whole, &fake->arch.layout, small) + 1);
-    assert_fed_ok(
-        fedcodec_envelope_encode(&whole, &fake->arch.layout, small, NULL, values, work, envelope));
+    void *work = malloc(
+        fedcodec_envelope_work_size(&whole, &fake->arch.layout, fake->task.small_tensor) + 1);
+    assert_fed_ok(fedcodec_envelope_encode(&whole, &fake->arch.layout, fake->task.small_tensor,
+                                           NULL, values, work, envelope));
     free(work);
     free(values);
     free(sums);
