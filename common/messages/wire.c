@@ -297,7 +297,7 @@ static fed_status assignment_fill(fed_reader *r, uint8_t protocol, fed_assignmen
             FED_TRY(fed_privacy_read(r, &t->privacy));
         }
     }
-    if (t->action > FED_ACTION_DONE || t->reason > FED_WAIT_DECLINED) {
+    if (t->action > FED_ACTION_DONE || t->reason > FED_WAIT_SPENT) {
         r->status = r->status == FED_OK ? FED_EFORMAT : r->status;
     }
     return r->status;

@@ -22,7 +22,8 @@ typedef enum fedclient_kind {
     FEDCLIENT_RESIDUAL = 3,
     FEDCLIENT_PENDING = 4,
     FEDCLIENT_DOWNLOAD = 5,
-    FEDCLIENT_LAYOUT = 6
+    FEDCLIENT_LAYOUT = 6,
+    FEDCLIENT_SPENT = 7
 } fedclient_kind;
 
 typedef struct fedclient_record {
@@ -58,7 +59,7 @@ float *fedclient_record_values(const fedclient_record *record, size_t *count);
 enum { FEDCLIENT_KEY = 24 };
 
 /** The store's key of a kind in a slot: "residual" in slot 0, "residual1" in slot 1. The identity
- * is in slot 0. Returns key. */
+ * and what is spent are in slot 0. Returns key. */
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]);
 
 /** Read a record and check its guard. FED_ENOTFOUND (*err unchanged), FED_EFORMAT damaged,

@@ -87,6 +87,18 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
 /** The loss as it travels to the coordinator, which may be too old for NaN (none). */
 float fedclient_loss_sent(const fedclient_job *job, float loss);
 
+/* participations.c: */
+
+/** Has this device a participation left in the assignment's task, by its own record? The record is
+ * kept beside what the coordinator says. FED_EDECLINED: none; *why says it. */
+fed_status fedclient_participation_left(const fedclient *client, const fed_assignment *told,
+                                        fed_error *why) FED_CHECKED;
+
+/** Note a participation, before the message of this lease is made: C12 in docs/durability.md.
+ * Errors as fedclient_participation_left, and those of the platform. */
+fed_status fedclient_participation_take(const fedclient *client, const fed_assignment *told,
+                                        fed_error *err) FED_CHECKED;
+
 /* private.c: */
 
 /** Is the assignment's task private (fed/privacy.h)? Its codec is known. */

@@ -99,6 +99,7 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
             job->assignment.task.id, job->arch.layout.size, count);
     }
     bool clipped = false;
+    FED_TRY(fedclient_participation_take(client, &job->assignment, err));
     fed_status status = make_message(client, job, &clipped);
     if (status != FED_OK) {
         return fed_fail(err, status, "the update can't be compressed: %s", fed_status_text(status));

@@ -67,6 +67,7 @@ static const struct row {
     {"site-goal", WHOLE, AT(edge_goal), 1, 1e6},
     {"site-minimum", WHOLE, AT(edge_minimum), 1, 1e6},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
+    {"lost", WHOLE, AT(lost), 0, 1e6},
 #undef AT
 };
 enum { ROWS = sizeof rows / sizeof rows[0], HELP = ROWS };
@@ -82,7 +83,8 @@ static const arguments defaults = {.bind = "127.0.0.1",
                                    .role = "device",
                                    .page = "loopback",
                                    .log = "text",
-                                   .days = 365};
+                                   .days = 365,
+                                   .lost = -1};
 
 int command_usage(const arguments *args, const char *what, const char *value) {
     fprintf(stderr, "fedserver %s: %s%s%s\n%s", args->command->name, what,

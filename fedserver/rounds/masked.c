@@ -9,6 +9,7 @@
 
 #include "fed/own_metrics.h"
 #include "fedserver/rounds/intake.h"
+#include "fedserver/rounds/ledger.h"
 #include "fedserver/task/private_task.h"
 
 extern const fedserver_intake fedserver_intake_masked;
@@ -83,8 +84,12 @@ static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t
     if (rounds->opening != NULL) {
         FED_TRY(rounds->opening(rounds, t, ring, sums, err));
     }
+    FED_TRY(fedserver_ledger_open(rounds, t, ring, sums, err));
     (void)fedcodec_ring_sums(ring, sums);
-    fedcodec_ring_change(ring, sums, (double)t->sum.updates, change);
+    /* A divisor that follows from the data would say something of it. */
+    const uint32_t divisor =
+        fedserver_task_promises(&t->task) ? t->task.rules.goal : t->sum.updates;
+    fedcodec_ring_change(ring, sums, (double)divisor, change);
     return FED_OK;
 }
 

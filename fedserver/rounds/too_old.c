@@ -18,7 +18,7 @@ void fedserver_told(const fedserver_training *t, fed_assignment *told) {
     const fedserver_phase phase = fedserver_phase_of(&t->task, round_told(t));
     told->task = t->task.wire;
     fedserver_phase_apply(&phase, &told->task);
-    told->privacy = fedserver_privacy_of(&t->task);
+    told->privacy = fedserver_privacy_of(&t->task, &t->arch.layout);
 }
 
 /* Is the assignment longer than a device without FED_CAN_LONG reads? */

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
@@ -15,6 +16,7 @@
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/stored.h"
@@ -114,6 +116,7 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
                                  .attempt = row->attempts,
                                  .opened_ms = row->opened_ms,
                                  .deadline_ms = row->deadline_ms};
+    fedserver_ledger_resume(t, row);
     return FED_OK;
 }
 
@@ -156,6 +159,7 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
     FED_TRY(fedserver_declines_load(rounds, t, err));
+    FED_TRY(fedserver_ledger_load(rounds, t, err));
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
@@ -276,6 +280,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
                           fed_error *err) {
     /* S5 in docs/durability.md: the round is committed. */
     assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL);
+    FED_TRY(fedserver_ledger_next(rounds, t, err));
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
@@ -376,6 +381,8 @@ static fedserver_round_row summary(const fedserver_training *t, const fedserver_
     row.update_bytes = made->bytes;
     row.delta_bytes = made->part_len;
     row.own_dropped = made->own.dropped;
+    /* S19 in docs/durability.md: with the version, the noise is used up. */
+    memset(row.noise_key, 0, sizeof row.noise_key);
     return row;
 }
 
@@ -451,6 +458,7 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
 }
 
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+    FED_TRY(fedserver_ledger_charge(rounds, t, err));
     if (!fedserver_closing_apart(rounds, t)) {
         return FED_OK;
     }

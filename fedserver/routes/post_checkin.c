@@ -114,6 +114,9 @@ static fed_status without_a_task(fedserver *server, const fedserver_call *call,
     if (fedserver_declined_all(rounds, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
         wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_DECLINED, answer);
+    } else if (fedserver_spent_all(rounds, call->device, call->now_ms) &&
+               (checkin->capabilities & FED_CAN_PRIVATE) != 0) {
+        wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_SPENT, answer);
     } else if (own != NULL) {
         assign(own, FED_ACTION_DONE, answer);
     } else {

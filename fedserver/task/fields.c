@@ -65,7 +65,9 @@ bool fedserver_field_told(const fedserver_field *field) {
 
 bool fedserver_field_unset(const fedserver_field *field, const void *member) {
     const bool none = (field->type == FEDSERVER_CHARS && ((const char *)member)[0] == '\0') ||
-                      (field->type == FEDSERVER_F32 && *(const float *)member == 0);
+                      (field->type == FEDSERVER_F32 && *(const float *)member == 0) ||
+                      (field->type == FEDSERVER_U32 && field->kind == FEDSERVER_INTEGER &&
+                       *(const uint32_t *)member == 0);
     return none && field->preset != NULL && field->preset[0] == '\0';
 }
 

@@ -2,9 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/private_task.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "fedcodec/ring.h"
+#include "fedserver/privacy/accountant.h"
+#include "fedserver/privacy/sampler.h"
 #include "fedserver/task/phases.h"
 
 static bool is_ring(const char *codec_up) {
@@ -16,26 +19,67 @@ bool fedserver_task_is_private(const fedserver_task *task) {
     return task->clip > 0;
 }
 
-fed_privacy fedserver_privacy_of(const fedserver_task *task) {
+bool fedserver_task_promises(const fedserver_task *task) {
+    return task->epsilon > 0;
+}
+
+static double multiplier(const fedserver_task *task) {
+    return fedserver_privacy_z(task->epsilon, task->delta, task->participations, 1);
+}
+
+/* The fields' shape. A stored task was checked, so its codec is known. */
+static fed_privacy_fields shape_of(const fedserver_task *task, const fed_privacy *told,
+                                   const fed_layout *layout) {
+    fedcodec codec;
+    if (fedcodec_parse(task->wire.codec_up, &codec, NULL) != FED_OK) {
+        return (fed_privacy_fields){0};
+    }
+    return fed_privacy_shape(told, (unsigned)codec.param[0], codec.param[1], layout->size);
+}
+
+fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *layout) {
     fed_privacy told = {0};
-    if (fedserver_task_is_private(task)) {
-        told.clip = task->clip;
-        told.minimum = task->rules.minimum;
-        told.goal = task->rules.goal;
-        told.cohort = task->rules.cohort;
-        told.apart = 1;
+    if (!fedserver_task_is_private(task)) {
+        return told;
+    }
+    told.clip = task->clip;
+    told.minimum = task->rules.minimum;
+    told.goal = task->rules.goal;
+    told.cohort = task->rules.cohort;
+    told.apart = 1;
+    if (fedserver_task_promises(task)) {
+        const double sigma = multiplier(task) * shape_of(task, &told, layout).reach;
+        told.sigma2 = fmax(sigma * sigma, FEDSERVER_VARIANCE_LEAST);
+        told.epsilon = task->epsilon;
+        told.delta = task->delta;
+        told.participations = task->participations;
     }
     return told;
 }
 
 fed_privacy_fields fedserver_private_fields(const fedserver_task *task, const fed_layout *layout) {
-    const fed_privacy told = fedserver_privacy_of(task);
-    fedcodec codec;
-    /* A stored task was checked, so its codec is known. */
-    if (fedcodec_parse(task->wire.codec_up, &codec, NULL) != FED_OK) {
-        return (fed_privacy_fields){0};
-    }
-    return fed_privacy_shape(&told, (unsigned)codec.param[0], codec.param[1], layout->size);
+    const fed_privacy told = fedserver_privacy_of(task, layout);
+    return shape_of(task, &told, layout);
+}
+
+fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_layout *layout) {
+    enum { LOUD = 2 }; /* 1 / 0.5 */
+    const fed_privacy told = fedserver_privacy_of(task, layout);
+    const fed_privacy_fields shape = shape_of(task, &told, layout);
+    const double goal = task->rules.goal, z = multiplier(task);
+    /* the noise of one device's share: z D g sqrt(k') in lengths of the clip */
+    const double noise =
+        sqrt(told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
+    const double ratio = noise / goal / sqrt(task->rules.rounds);
+    return (fedserver_promise){.z = z,
+                               .cost = fedserver_privacy_cost(z, 1),
+                               .ratio = ratio,
+                               .goal = ceil(goal * ratio * LOUD)};
+}
+
+double fedserver_promise_spent(const fedserver_task *task, uint32_t taken) {
+    return fedserver_privacy_epsilon(taken * fedserver_privacy_cost(multiplier(task), 1),
+                                     task->delta);
 }
 
 /* A line for each setting that does not go with a private task. */
@@ -129,11 +173,38 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
     return first_of(faults, sizeof faults / sizeof faults[0], id, why);
 }
 
+static fed_status check_promise(const fedserver_task *task, const fed_arch *arch,
+                                fedserver_field_id *id, fed_error *why) {
+    const bool promises = fedserver_task_promises(task);
+    const bool whole = promises && task->delta > 0 && task->participations > 0;
+    const fault faults[] = {
+        {!promises && task->delta > 0, FEDSERVER_FIELD_DELTA,
+         "it belongs to a promise; let epsilon say which one, or leave delta out"},
+        {!promises && task->participations > 0, FEDSERVER_FIELD_PARTICIPATIONS,
+         "they belong to a promise; let epsilon say which one, or leave participations out"},
+        {promises && task->clip == 0, FEDSERVER_FIELD_EPSILON,
+         "noise hides updates of a bounded length only; let codec_up be ring:b=5 and clip that "
+         "length"},
+        {promises && task->delta == 0, FEDSERVER_FIELD_DELTA,
+         "it is missing: how often the promise of epsilon may fail, such as 1e-5"},
+        {promises && task->participations == 0, FEDSERVER_FIELD_PARTICIPATIONS,
+         "it is missing: the rounds in which a device takes part at most; with more of them each "
+         "round needs more noise"},
+        {whole && task->clip > 0 && fedserver_private_fields(task, &arch->layout).width == 0,
+         FEDSERVER_FIELD_EPSILON,
+         "the sum of a round and its noise do not fit into 32 bits; let b of codec_up be smaller, "
+         "or epsilon larger"},
+    };
+    return first_of(faults, sizeof faults / sizeof faults[0], id, why);
+}
+
 fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *arch,
                                    fedserver_field_id *id, fed_error *why) {
     if (any_ring(task)) {
-        return check_ring(task, arch, id, why);
+        FED_TRY(check_ring(task, arch, id, why));
+        return check_promise(task, arch, id, why);
     }
+    FED_TRY(check_promise(task, arch, id, why));
     if (task->clip != 0) {
         *id = FEDSERVER_FIELD_CLIP;
         return fed_fail(why, FED_EINVAL,

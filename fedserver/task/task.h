@@ -71,6 +71,9 @@ typedef struct fedserver_task {
     /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
     float clip; /* of a private task, whose codec_up is ring (fed/privacy.h); 0: not private */
+    /* what is promised of each device over all rounds (privacy/accountant.h); 0: nothing */
+    float epsilon, delta;
+    uint32_t participations; /* the most rounds in which a device takes part */
     fedserver_round_rules rules;
     fedserver_task_state state;
     /* Unix milliseconds; 0: the task was not queued, started or finished yet */

@@ -125,7 +125,10 @@ typedef enum fed_wait_reason {
     FED_WAIT_FINISHED = 4,
     /* this device has declined each running task that is for it; sent only to devices with
      * FED_CAN_DECLINE */
-    FED_WAIT_DECLINED = 5
+    FED_WAIT_DECLINED = 5,
+    /* this device has no participation left in any running task that is for it; sent only to
+     * devices with FED_CAN_PRIVATE */
+    FED_WAIT_SPENT = 6
 } fed_wait_reason;
 
 /** Coordinator -> device: the answer to a check-in. */

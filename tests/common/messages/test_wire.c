@@ -493,7 +493,8 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
 
 FED_TEST(test_unknown_enum_values_are_refused) {
     assert_fed_status(read_patched("checkin", 1, "\x02", 1), FED_EFORMAT);
-    assert_fed_status(read_patched("wait", 1, "\x06", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("wait", 1, "\x06", 1), FED_OK);
+    assert_fed_status(read_patched("wait", 1, "\x07", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x04", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\xff", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x03", 1), FED_OK);

@@ -22,7 +22,8 @@ FED_TEST(devices_are_told_of_a_private_task) {
     fed_error err = {0};
     fedserver_config config;
     assert_fed_ok_err(read_task(DENSE PRIVATE, &config, &err));
-    const fed_privacy told = fedserver_privacy_of(&config.task);
+    const fed_layout layout = {.size = 27};
+    const fed_privacy told = fedserver_privacy_of(&config.task, &layout);
     assert_true(fedserver_task_is_private(&config.task) && told.clip == 0.5f);
     assert_int_equal(told.minimum, 1);
     assert_int_equal(told.goal, 10);
@@ -32,7 +33,7 @@ FED_TEST(devices_are_told_of_a_private_task) {
     assert_string_equal(config.task.wire.codec_up, "ring:b=5,p=1");
     assert_fed_ok_err(read_task(DENSE "\"codec_up\": \"sbc:p=0.01\"", &config, &err));
     assert_true(!fedserver_task_is_private(&config.task));
-    assert_true(fedserver_privacy_of(&config.task).clip == 0);
+    assert_true(fedserver_privacy_of(&config.task, &layout).clip == 0);
 }
 
 FED_TEST(what_does_not_go_with_a_private_task_is_refused_with_its_reason) {
