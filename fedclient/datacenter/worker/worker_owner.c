@@ -38,10 +38,15 @@ static float *steps_of(const feddc_worker *w) {
     return w->states > moments + prox ? w->state + moments : NULL;
 }
 
+/* NULL: this optimizer has no such vector. */
 static float *vector_of(const feddc_worker *w, uint32_t what) {
     size_t at[PARTS_MOST];
-    (void)parts_of(w, at);
-    return what == WEIGHTS ? w->params : w->state + at[what - FIRST_PART];
+    const size_t parts = parts_of(w, at);
+    if (what == WEIGHTS) {
+        return w->params;
+    }
+    return what >= FIRST_PART && what - FIRST_PART < parts ? w->state + at[what - FIRST_PART]
+                                                           : NULL;
 }
 
 /* Count the step once, before its first part. */
@@ -64,16 +69,19 @@ static fed_status step(void *user, uint32_t turn, size_t offset, const float *su
 }
 
 static void tell(void *user, uint32_t what, size_t offset, float *values, size_t n) {
-    memcpy(values, vector_of(user, what) + offset, n * sizeof *values);
+    const float *vector = vector_of(user, what);
+    if (vector != NULL) {
+        memcpy(values, vector + offset, n * sizeof *values);
+    }
 }
 
 static void learn(void *user, uint32_t what, size_t offset, const float *values, size_t n) {
     const feddc_worker *w = user;
-    float *steps = steps_of(w);
-    if (what != STEPS) {
-        memcpy(vector_of(w, what) + offset, values, n * sizeof *values);
-    } else if (steps != NULL) {
+    float *steps = steps_of(w), *vector = vector_of(w, what);
+    if (what == STEPS && steps != NULL) {
         *steps = values[0];
+    } else if (vector != NULL) {
+        memcpy(vector + offset, values, n * sizeof *values);
     }
 }
 

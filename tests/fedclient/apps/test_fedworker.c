@@ -397,6 +397,7 @@ static const char *const refused[][2] = {
     {"--sync local:n=2", "sync"},
     {"--codec int8", "codec"},
     {"--pull 3lc", "pull"},
+    {"--pull-as model", "pull-as"},
     {"--codec float32 --nic inline", "nic"},
     {"--local-lr 0.3", "local-lr"},
     {"--small 100", "small"},

@@ -170,13 +170,14 @@ static fed_status use_owner(owners *o, owners_shard *s, fed_error *err) {
     const feddc_owner *owner = o->job.owner;
     float *sum = o->job.sum + s->shard->offset;
     const uint32_t what = (uint32_t)s->how >> FEDDC_WHAT_SHIFT;
-    if (owner != NULL && !s->plain) {
-        return step_weights(o, s, err);
+    if (owner == NULL) {
+        return s->how == 0 ? FED_OK
+                           : fed_fail(err, FED_EFORMAT,
+                                      "a rank has an optimizer at the owners, and this rank has "
+                                      "none: give all ranks the same options");
     }
-    if ((s->how & (FEDDC_ASKED | FEDDC_TAUGHT)) != 0 && owner == NULL) {
-        return fed_fail(err, FED_EFORMAT,
-                        "a rank has an optimizer at the owners, and this rank does not: give all "
-                        "ranks the same options");
+    if (!s->plain) {
+        return step_weights(o, s, err);
     }
     if ((s->how & FEDDC_ASKED) != 0) {
         owner->tell(owner->user, what, s->shard->offset, sum, s->shard->n);

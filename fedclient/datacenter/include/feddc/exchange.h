@@ -151,8 +151,8 @@ fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exch
                                fed_error *err) FED_CHECKED;
 
 /** Check whether feddc_exchange_open would accept these options for `ranks` ranks, without opening
- * a link. Only link (NULL: any), collective, codec, pull, nic, late, owner, device and stream are read.
- * Errors: as from feddc_exchange_open, without those of the link */
+ * a link. Only link (NULL: any), collective, codec, pull, nic, late, owner, device and stream are
+ * read. Errors: as from feddc_exchange_open, without those of the link */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
@@ -207,13 +207,14 @@ fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, 
 fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
                                       float *sum, fed_error *err) FED_CHECKED;
 
-/** With an owner, as one step of its own: ask the owners for vector `what`, float32[size]. values is
- * also read, and sent in vain. Errors as of feddc_exchange_take */
+/** With an owner, as one step of its own: ask the owners for vector `what`, float32[size]. values
+ * is also read, and sent in vain. Errors as of feddc_exchange_take */
 fed_status feddc_exchange_ask(feddc_exchange *x, uint32_t step, uint32_t what, float *values,
                               fed_error *err) FED_CHECKED;
 
-/** With an owner, as one step of its own: let the owners learn vector `what`. values, float32[size]:
- * on rank 0 the vector; on return this vector on all ranks. Errors as of feddc_exchange_take */
+/** With an owner, as one step of its own: let the owners learn vector `what`. values,
+ * float32[size]: on rank 0 the vector; on return this vector on all ranks. Errors as of
+ * feddc_exchange_take */
 fed_status feddc_exchange_teach(feddc_exchange *x, uint32_t step, uint32_t what, float *values,
                                 fed_error *err) FED_CHECKED;
 
@@ -247,9 +248,9 @@ typedef struct feddc_exchange_state {
 
 void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state);
 
-/** The residuals, for a checkpoint: float32[feddc_exchange_state_size] in host memory. With an
- * owner those of pushes only. Only while no step is under way. restore needs the rank, number of ranks and options of save. Errors, with a
- * device: FED_ENOMEM, FED_EIO */
+/** The residuals, for a checkpoint: float32[feddc_exchange_state_size] in host memory; with an
+ * owner those of pushes only. Only while no step is under way. restore needs the rank, number of
+ * ranks and options of save. Errors, with a device: FED_ENOMEM, FED_EIO */
 size_t feddc_exchange_state_size(const feddc_exchange *x);
 fed_status feddc_exchange_save(const feddc_exchange *x, float *state, fed_error *err) FED_CHECKED;
 fed_status feddc_exchange_restore(feddc_exchange *x, const float *state,

@@ -107,9 +107,9 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
 bool feddc_worker_sums_only(const feddc_worker *w);
 fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Train the next steps: fewer only if may_begin ends the run. On return params contains all sums, but for at_owners.
- * Two runs of n steps give the same bits as one of 2 n steps. Errors: as of feddc_exchange_take and
- * fedtrain_net_gradient_to */
+/** Train the next steps: fewer only if may_begin ends the run. On return params contains all sums,
+ * except with at_owners. Two runs of n steps give the same bits as one of 2 n steps. Errors: as of
+ * feddc_exchange_take and fedtrain_net_gradient_to */
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) FED_CHECKED;
 
 /** step: the number of steps of the worker group. completed: the number of steps whose sums

@@ -1,4 +1,4 @@
-/* An optimizer at the owners, beside optimizers on all workers: same bits, residuals, checkpoints. */
+/* An optimizer at the owners, beside optimizers on all workers: bits, residuals, checkpoints. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
