@@ -106,8 +106,8 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     return sim_report_write(page, NULL, &run, 1, err);
 }
 
-/** Can a run of these options be resumed? One over HTTPS can't, nor one with trainers: a step that a
- * trainer has under way could take too long to be waited for. */
+/** Can a run of these options be resumed? One over HTTPS can't, nor one with trainers: a step that
+ * a trainer has under way could take too long to be waited for. */
 static bool can_go_on(const sim_options *o) {
     return !sim_has_trainers(o) && o->transport == SIM_INPROC;
 }

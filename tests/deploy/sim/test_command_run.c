@@ -1,4 +1,4 @@
-/* fedsim's commands: what they say of runs that can't go on, of keys that hurt, and of runs alike. */
+/* fedsim's commands: runs that can't go on, keys that hurt together, names of runs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
