@@ -29,6 +29,13 @@ feddc_cell *feddc_engine_cell(feddc_engine *e, uint32_t step, uint32_t bucket) {
     return &e->cell[(size_t)(step % FEDDC_AHEAD) * e->plan.buckets + bucket];
 }
 
+uint8_t feddc_engine_how(feddc_engine *e, uint32_t step, uint32_t bucket) {
+    pthread_mutex_lock(&e->lock);
+    const uint8_t how = feddc_engine_cell(e, step, bucket)->how;
+    pthread_mutex_unlock(&e->lock);
+    return how;
+}
+
 void feddc_engine_fail(feddc_engine *e, const fed_error *err) {
     if (e->failure.status == FED_OK) {
         e->failure = *err;

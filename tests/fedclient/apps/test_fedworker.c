@@ -57,6 +57,7 @@ static void digest_of(const char *options, char digest[32]) {
 FED_TEST(threads_and_processes_leave_the_same_bits) {
     static const char *const options[] = {
         "--workers 3", "--workers 3 --collective star --sync bitsgd --codec 3lc --pull 3lc",
+        "--workers 3 --collective star --sync bitsgd --codec 3lc --pull 3lc --pull-as model",
         "--workers 2 --sync cdsgd:n=3,k=2 --codec twobit:t=0.01",
         "--workers 3 --collective ring --sync bitsgd --nic inline:e=8"};
     for (size_t k = 0; k < sizeof options / sizeof options[0]; k++) {
@@ -396,6 +397,7 @@ static const char *const refused[][2] = {
     {"--sync local:n=2", "sync"},
     {"--codec int8", "codec"},
     {"--pull 3lc", "pull"},
+    {"--pull-as model", "pull-as"},
     {"--codec float32 --nic inline", "nic"},
     {"--local-lr 0.3", "local-lr"},
     {"--small 100", "small"},
@@ -543,10 +545,11 @@ FED_TEST(a_checkpoint_of_other_settings_is_refused) {
 
 FED_TEST(a_worker_group_of_processes_goes_on_without_a_rank_that_dies) {
     static const char steps[] = FED_TEST_SIZE("3000", "1000");
-    static const char *const rules[] = {"bitsgd", "cdsgd:n=5,k=3"};
-    for (size_t k = 0; k < 2; k++) {
+    static const char *const rules[][2] = {
+        {"bitsgd", "sum"}, {"cdsgd:n=5,k=3", "sum"}, {"bitsgd", "model"}};
+    for (size_t k = 0; k < 3; k++) {
         lose_a_rank((const char *const[]){"--optimizer", "momentum:lr=0.02", "--steps", steps,
-                                          "--sync", rules[k], NULL});
+                                          "--sync", rules[k][0], "--pull-as", rules[k][1], NULL});
         json_t *root = summary();
         assert_true(number(root, "steps") == strtod(steps, NULL));
         json_decref(root);
@@ -596,6 +599,11 @@ FED_TEST(a_mistake_is_told_in_a_sentence) {
         {"--sync bitsgd --nic packet", "take link tcp"},
         {"--sync bitsgd --nic inline --codec int8", "leave out the codec or the nic"},
         {"--sync bitsgd --nic ethernet", "\"ethernet\""},
+        {"--sync bitsgd --pull-as change", "--pull-as is sum or model"},
+        {"--pull-as model", "bitsgd and local only"},
+        {"--sync cdsgd --codec twobit --pull-as model", "bitsgd and local only"},
+        {"--sync bitsgd --collective ring --pull-as model", "owners:aggregators=1 (star)"},
+        {"--sync bitsgd --nic inline --pull-as model", "leave out the nic"},
         {"--optimizer sgd+clip:norm=1", "clip"},
         {"--lr fast", "--lr"},
         {"--optimizer sgd:lr=1e9 --steps 20", "lower the rate"},
