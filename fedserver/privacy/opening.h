@@ -1,0 +1,64 @@
+/* What a coordinator asks a helper of private sums, and what the helper answers: structs, bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_PRIVACY_OPENING_H
+#define FEDSERVER_PRIVACY_OPENING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/private_terms.h"
+
+/*
+ * Bytes (docs/protocol.md#openings), little-endian:
+ *
+ *   question  the terms | u32 count | of each device: point | u64 lease | fed_private
+ *   head      u64 generation | u64 task | u32 round | set digest | str word | str sentence |
+ *             u32 count | u32 number of each entry that can't be opened
+ *   opening   head | the fields of the sum of all masks, packed; none unless word is ""
+ */
+
+/** One device of a round: who it is, its lease, and what it sealed. */
+typedef struct fedserver_sealed {
+    uint8_t point[FED_POINT];
+    uint64_t lease;
+    fed_private private_;
+} fedserver_sealed;
+
+/** "Which masks are in the sum of these devices?" */
+typedef struct fedserver_question {
+    fed_private_terms terms;
+    fedserver_sealed *devices; /* fedserver_question_free frees them */
+    size_t count;
+} fedserver_question;
+
+enum { FEDSERVER_QUESTION_DEVICES = 1 << 20 /* the most devices of a question */ };
+
+void fedserver_question_write(fed_writer *w, const fedserver_question *q);
+/** FED_EFORMAT: damaged bytes. FED_ENOMEM. *q has nothing to free after an error. */
+fed_status fedserver_question_read(fed_reader *r, fedserver_question *q) FED_CHECKED;
+void fedserver_question_free(fedserver_question *q);
+
+/** The digest of the set, whatever the order of the devices is: SHA-256 of the terms' digest and
+ * of each device's bytes, in the order of their fingerprints. FED_ENOMEM. */
+fed_status fedserver_question_digest(const fedserver_question *q,
+                                     uint8_t digest[FED_SHA256_SIZE]) FED_CHECKED;
+
+/** What a helper answers. */
+typedef struct fedserver_opening {
+    uint64_t generation, task;
+    uint32_t round;
+    uint8_t set[FED_SHA256_SIZE];
+    char word[32];      /* "": opened. "seals": some seals can't be opened. Else why it refuses. */
+    char sentence[256]; /* for people; "" if word is "" */
+    uint32_t *unopened; /* with "seals": numbers of the question's devices, ascending */
+    size_t unopened_count;
+    uint8_t *fields; /* packed; NULL unless word is "" */
+    size_t fields_len;
+} fedserver_opening;
+
+void fedserver_opening_write(fed_writer *w, const fedserver_opening *opening);
+/** As fedserver_question_read. opening->fields is a copy. */
+fed_status fedserver_opening_read(fed_reader *r, fedserver_opening *opening) FED_CHECKED;
+void fedserver_opening_free(fedserver_opening *opening);
+
+#endif
