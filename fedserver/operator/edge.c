@@ -2,6 +2,7 @@
  * change, and commits it with upstream's next version. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/edge.h"
+#include "fedcodec/ring.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "fed/layout_reference.h"
+#include "fedcodec/ring.h"
 #include "fedserver/operator/edge_record.h"
 #include "fedserver/operator/task_add.h"
 #include "fedserver/rounds/lately.h"
@@ -171,6 +173,13 @@ static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *o
                              int64_t now_ms, fed_error *err) {
     fedserver_task task = derive(edge, offer, now_ms);
     fed_error why = {0};
+    fedcodec codec;
+    if (fedcodec_parse(task.wire.codec_up, &codec, NULL) == FED_OK &&
+        fedcodec_is_ring(codec.vtable)) {
+        return fed_fail(err, FED_EDECLINED,
+                        "the task is private, and an edge aggregator does not sum up its updates; "
+                        "let its devices talk to the upstream coordinator");
+    }
     if (find_room(edge, offer, &task, &why) != FED_OK) {
         return fed_fail(err, FED_EDECLINED, "the edge aggregator has no room for the task: %s",
                         why.text);

@@ -90,6 +90,16 @@ typedef struct fedserver_training {
 /* Most members cache what the store has, so a change is made in the store and in memory. After a
  * failure of the store, memory may be newer than the store. Then the owner frees this struct and
  * loads a new one. */
+struct fedcodec_ring;
+struct fedserver_rounds;
+
+/** What opens the sum of a private round (rounds/masked.h). sums: uint32_t[fields], changed in
+ * place. */
+typedef fed_status fedserver_opening(struct fedserver_rounds *rounds,
+                                     const fedserver_training *training,
+                                     const struct fedcodec_ring *ring, uint32_t *sums,
+                                     fed_error *err);
+
 typedef struct fedserver_rounds {
     /* The owner sets the members down to `bell`, and fedserver_rounds_free does not free them. */
     const fedserver_store *store;
@@ -103,6 +113,8 @@ typedef struct fedserver_rounds {
      * must be called. */
     size_t apart_values;
     int bell;
+    /* Opens the sum of a private round: rounds/masked.h. NULL: it needs no opening. */
+    fedserver_opening *opening;
     const atomic_bool *stop; /* in such a thread: becomes true when it should end; NULL: never */
 
     fedserver_devices devices;

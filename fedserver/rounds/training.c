@@ -151,7 +151,7 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
     FED_TRY(fedserver_intake_most_bytes(&t->task, &t->arch.layout, &t->update_limit, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(rounds, t, err));
-    fed_status status = fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy);
+    fed_status status = fedserver_intake_sum(t);
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }

@@ -317,6 +317,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     fedserver_phase first = fedserver_phase_at(task, 0);
     FED_TRY(take_phase(s, config, &first, &optimizer, err));
     fedserver_phase_begin(&first, task);
+    FED_TRY(check_private(s, config, err));
     if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
     }
@@ -326,7 +327,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
         fedserver_source_enter(&later, k);
         FED_TRY(take_later(&later, config, k, err));
     }
-    return check_private(s, config, err);
+    return FED_OK;
 }
 
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,

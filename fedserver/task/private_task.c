@@ -4,12 +4,12 @@
 
 #include <string.h>
 
+#include "fedcodec/ring.h"
 #include "fedserver/task/phases.h"
 
 static bool is_ring(const char *codec_up) {
     fedcodec codec;
-    return fedcodec_parse(codec_up, &codec, NULL) == FED_OK &&
-           strcmp(fedcodec_name(codec.vtable), "ring") == 0;
+    return fedcodec_parse(codec_up, &codec, NULL) == FED_OK && fedcodec_is_ring(codec.vtable);
 }
 
 bool fedserver_task_is_private(const fedserver_task *task) {
@@ -55,10 +55,23 @@ static fed_status first_of(const fault *faults, size_t n, fedserver_field_id *id
     return FED_OK;
 }
 
+/* Are these two codecs? The spec of a phase may not be canonical yet. */
+static bool differ(const char *a, const char *b) {
+    char one[FEDCODEC_SPEC] = "", other[FEDCODEC_SPEC] = "";
+    fedcodec codec;
+    if (fedcodec_parse(a, &codec, NULL) == FED_OK) {
+        fedcodec_format(&codec, one);
+    }
+    if (fedcodec_parse(b, &codec, NULL) == FED_OK) {
+        fedcodec_format(&codec, other);
+    }
+    return strcmp(one, other) != 0;
+}
+
 static bool changes_codec_up(const fedserver_task *task) {
     bool changes = false;
     for (uint32_t k = 0; k < task->phase_count; k++) {
-        changes |= strcmp(task->phases[k].codec_up, task->wire.codec_up) != 0;
+        changes |= differ(task->phases[k].codec_up, task->wire.codec_up);
     }
     return changes;
 }

@@ -39,6 +39,13 @@ typedef struct fed_privacy {
         generation; /* of the coordinator's store, another one after a restore; sent with keys */
 } fed_privacy;
 
+/*
+ * Behind the head of an update (fed_update: 1 sample, loss 0, no custom metrics) of a private task
+ * stand: the byte FED_OWN_ENVELOPE (fed/own_metrics.h), as before any values; a byte with the
+ * number of helpers; what a device says to each helper; the fields.
+ */
+enum { FED_PRIVATE_HEAD = 2 /* bytes of the first two */ };
+
 /** Write and read what stands in an assignment. FED_EFORMAT: the bytes are damaged, or a number is
  * out of its range; *privacy is unchanged then. */
 void fed_privacy_write(fed_writer *w, const fed_privacy *privacy);

@@ -129,6 +129,17 @@ fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_
 fed_status fedserver_sql_audit_tasks(void *db, int64_t *read, fedserver_audit_visit visit,
                                      void *user, fed_error *err) FED_CHECKED;
 
+fed_status fedserver_sql_ledger_charge(void *db, uint64_t task, uint32_t round,
+                                       fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_ledger_each(void *db, uint64_t task, fedserver_ledger_visit visit,
+                                     void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_ledger_left(void *db, uint64_t task, const char *tag, uint32_t most,
+                                     uint64_t *count, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_ledger_lose(void *db, uint64_t task, uint32_t count, uint32_t most,
+                                     uint64_t *lost, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_noise_forget(void *db, uint64_t task, uint32_t after, uint32_t last,
+                                      fed_error *err) FED_CHECKED;
+
 fed_status fedserver_sql_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                      int64_t now_ms, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
@@ -169,6 +180,9 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .delta_each = fedserver_sql_delta_each, .delta_sum = fedserver_sql_delta_sum,                  \
     .keyframe_add = fedserver_sql_keyframe_add, .keyframe_find = fedserver_sql_keyframe_find,      \
     .keyframe_prune = fedserver_sql_keyframe_prune, .update_count = fedserver_sql_update_count,    \
-    .own_put = fedserver_sql_own_put, .own_each = fedserver_sql_own_each
+    .own_put = fedserver_sql_own_put, .own_each = fedserver_sql_own_each,                          \
+    .ledger_charge = fedserver_sql_ledger_charge, .ledger_each = fedserver_sql_ledger_each,        \
+    .ledger_left = fedserver_sql_ledger_left, .ledger_lose = fedserver_sql_ledger_lose,            \
+    .noise_forget = fedserver_sql_noise_forget
 
 #endif
