@@ -134,6 +134,12 @@ fed_status fed_private_seal(const fed_private_terms *terms, uint64_t lease, cons
         FED_TRY(fed_hpke_seal(terms->privacy.helper_key[k], &about, seeds[k], FED_SEED,
                               m->seeds[k].enc, m->seeds[k].sealed, err));
     }
+    return fed_private_sign(m, lease, key, err);
+}
+
+fed_status fed_private_sign(fed_private *m, uint64_t lease, const fed_pem *key, fed_error *err) {
+    uint8_t point[FED_POINT], text[SIGNED];
+    FED_TRY(fed_key_point(key, point, err));
     const size_t len = write_signed(m, lease, point, text);
     return fed_key_sign(key, text, len, m->signature, err);
 }

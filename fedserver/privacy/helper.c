@@ -39,8 +39,7 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* Refuse with a word and a sentence. Returns false. */
-static bool FED_PRINTF(3, 4)
-    refuse(const inquiry *q, const char *word, const char *sentence, ...) {
+static bool FED_PRINTF(3, 4) refuse(const inquiry *q, const char *word, const char *sentence, ...) {
     va_list values;
     va_start(values, sentence);
     snprintf(q->opening->word, sizeof q->opening->word, "%s", word);
@@ -94,8 +93,8 @@ static bool check_count(const inquiry *q) {
 }
 
 static bool is_known(const fedserver_helper *helper, const uint8_t device[FED_SHA256_SIZE]) {
-    return helper->roster == NULL || bsearch(device, helper->roster, helper->roster_count,
-                                             FED_SHA256_SIZE, by_bytes) != NULL;
+    return helper->roster == NULL ||
+           bsearch(device, helper->roster, helper->roster_count, FED_SHA256_SIZE, by_bytes) != NULL;
 }
 
 /* Check that a device sealed this, under these terms, with the key that it has. */
@@ -167,15 +166,16 @@ static fed_status check_spent(const inquiry *q, bool *passed) {
                                              &last, q->err));
         fed_hex(q->fingerprints[k], FED_SHA256_SIZE, name);
         if (taken >= t->privacy.participations) {
-            *passed = refuse(q, "spent", "device %.16s has taken part in %u rounds, as many as the "
-                                         "task allows",
+            *passed = refuse(q, "spent",
+                             "device %.16s has taken part in %u rounds, as many as the "
+                             "task allows",
                              name, taken);
             return FED_OK;
         }
         if (taken > 0 && t->round < last + t->privacy.apart) {
-            *passed = refuse(q, "spent",
-                             "device %.16s took part in round %u; round %u comes too soon", name,
-                             last, t->round);
+            *passed =
+                refuse(q, "spent", "device %.16s took part in round %u; round %u comes too soon",
+                       name, last, t->round);
             return FED_OK;
         }
     }

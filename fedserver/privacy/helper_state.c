@@ -74,8 +74,7 @@ static fed_status settle(fedserver_helper_state *s, fed_error *err) {
         return script(s, "COMMIT", err);
     }
     if (application != APPLICATION) {
-        return fed_fail(err, FED_EFORMAT, "%s is not a helper's state; give another file",
-                        s->path);
+        return fed_fail(err, FED_EFORMAT, "%s is not a helper's state; give another file", s->path);
     }
     return version == LAYOUT
                ? FED_OK
@@ -98,8 +97,9 @@ fed_status fedserver_helper_state_open(const char *path, fedserver_helper_state 
     if (status == FED_OK) {
         sqlite3_busy_timeout(s->db, BUSY_MS);
         /* One process has the file: two helpers with one key would each open a set. */
-        status = script(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE;"
-                           "PRAGMA synchronous = EXTRA; BEGIN EXCLUSIVE; COMMIT;",
+        status = script(s,
+                        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE;"
+                        "PRAGMA synchronous = EXTRA; BEGIN EXCLUSIVE; COMMIT;",
                         err);
     }
     if (status == FED_OK) {

@@ -75,6 +75,10 @@ fed_status fed_private_seal(const fed_private_terms *terms, uint64_t lease, cons
                             fed_private *m, uint8_t seeds[FED_HELPERS][FED_SEED],
                             fed_error *err) FED_CHECKED;
 
+/** Sign what m has, for a lease. fed_private_seal does so. Errors: FED_EFORMAT, FED_EIO, FED_ENOMEM. */
+fed_status fed_private_sign(fed_private *m, uint64_t lease, const fed_pem *key,
+                            fed_error *err) FED_CHECKED;
+
 /** Check the signature. point is the device's public key. FED_EAUTH: this device did not seal this
  * for this lease and these terms. */
 fed_status fed_private_check(const fed_private *m, uint64_t lease, const uint8_t point[FED_POINT],

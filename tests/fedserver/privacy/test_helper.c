@@ -29,8 +29,7 @@ static void seal(world *w, size_t k, const fed_private_terms *terms, uint64_t le
     fedserver_sealed *d = &w->devices[k];
     d->lease = lease;
     assert_fed_ok(fed_key_point(&w->keys[k], d->point, &w->err));
-    assert_fed_ok(
-        fed_private_seal(terms, lease, &w->keys[k], &d->private_, w->seeds[k], &w->err));
+    assert_fed_ok(fed_private_seal(terms, lease, &w->keys[k], &d->private_, w->seeds[k], &w->err));
 }
 
 static void reopen(world *w) {
@@ -42,8 +41,8 @@ static void reopen(world *w) {
 static int begin(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
-    snprintf(w->path, sizeof w->path, "%s", fed_test_dir());
-    snprintf(w->path + strlen(w->path), 64, "/helper.db");
+    assert_int_equal(fed_test_dir_make(state), 0);
+    snprintf(w->path, sizeof w->path, "%.200s/helper.db", fed_test_dir);
     w->terms = (fed_private_terms){
         .task = 3, .round = 9, .codec_up = "ring:b=5", .width = WIDTH, .fields = FIELDS};
     w->terms.privacy = (fed_privacy){.clip = 1,
@@ -71,9 +70,8 @@ static int end(void **state) {
     world *w = *state;
     fedserver_helper_close(w->helper);
     fedserver_opening_free(&w->opening);
-    unlink(w->path);
     free(w);
-    return 0;
+    return fed_test_dir_remove(state);
 }
 
 static void ask(world *w) {
@@ -278,7 +276,7 @@ FED_TEST_WITH(seals_that_cannot_be_opened_are_named, world *w) {
         uint8_t seeds[FED_HELPERS][FED_SEED];
         assert_fed_ok(fed_private_seal(&other, 100 + k, &w->keys[k], &made, seeds, &w->err));
         w->devices[k].private_.seeds[0] = made.seeds[0];
-        fed_private_sign(&w->devices[k].private_, 100 + k, &w->keys[k]);
+        assert_fed_ok(fed_private_sign(&w->devices[k].private_, 100 + k, &w->keys[k], &w->err));
     }
     assert_refused(w, "seals");
     assert_int_equal(w->opening.unopened_count, 2);
