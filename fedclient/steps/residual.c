@@ -23,27 +23,31 @@ static bool counted(const fedclient_slot *slot) {
             slot->pending.fate == FEDCLIENT_FATE_SETTLED);
 }
 
-static fed_status envelope_of(const fedclient_record *message, const uint8_t **envelope,
-                              size_t *len) {
+static fed_status envelope_of(const fedclient_record *message, fed_update *update,
+                              const uint8_t **envelope, size_t *len) {
     size_t size = 0;
     const uint8_t *body = fedclient_record_payload(message, &size);
     fed_reader r;
-    fed_update update;
     fed_own_metrics own;
     fed_reader_init(&r, body, size);
-    FED_TRY(fed_update_read(&r, &update));
+    FED_TRY(fed_update_read(&r, update));
     FED_TRY(fed_own_metrics_read(&r, &own));
     *envelope = body + r.pos;
     *len = fed_reader_left(&r);
     return FED_OK;
 }
 
-static fed_status subtract(const fedclient_record *message, const fed_layout *layout, float *values,
+static fed_status subtract(const fedclient_job *job, const fedclient_record *message, float *values,
                            fed_error *err) {
     const uint8_t *envelope = NULL;
     size_t len = 0;
-    FED_TRY(envelope_of(message, &envelope, &len));
-    return fedcodec_envelope_axpy(envelope, len, layout, -1.0f, values, err);
+    fed_update head;
+    FED_TRY(envelope_of(message, &head, &envelope, &len));
+    if (fedclient_is_private(job)) {
+        fedclient_private_settle(job, &head, values);
+        return FED_OK;
+    }
+    return fedcodec_envelope_axpy(envelope, len, &job->arch.layout, -1.0f, values, err);
 }
 
 static fed_status subtract_counted(const fedclient *client, fedclient_job *job, fed_error *err) {
@@ -60,8 +64,7 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     if (status == FED_OK) {
         /* C1 in docs/durability.md: the subtraction changes a copy, not the stored residual. */
         assert(!job->residual.lent);
-        status = subtract(&pending, &job->arch.layout,
-                          fedclient_record_values(&job->residual, &count), err);
+        status = subtract(job, &pending, fedclient_record_values(&job->residual, &count), err);
     }
     fedclient_record_free(&pending);
     return status;
@@ -73,15 +76,16 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
     const fedclient *client = job->client;
     const fedclient_slot *slot = client->slot;
     if (job->assignment.action != FED_ACTION_TRAIN || !counted(slot) || slot->pending.whole ||
-        slot->residual.task != job->assignment.task.id) {
-        return FED_OK;
+        slot->residual.task != job->assignment.task.id || fedclient_is_private(job)) {
+        return FED_OK; /* +mask, for which this is, does not go with private tasks */
     }
     fedclient_pending_head head;
     fedclient_record pending = {0};
     FED_TRY(fedclient_pending_load(client->options.platform, slot->number, &head, &pending, err));
     const uint8_t *envelope = NULL;
     size_t len = 0, n = 0;
-    fed_status status = envelope_of(&pending, &envelope, &len);
+    fed_update head_of;
+    fed_status status = envelope_of(&pending, &head_of, &envelope, &len);
     if (status == FED_OK) {
         status = fedcodec_envelope_decode(envelope, len, &job->arch.layout, round->values, err);
     }
@@ -111,8 +115,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     }
     const fedclient_record residual = {.bytes = bytes, .len = len};
     float *values = fedclient_record_values(&residual, &count);
-    return count == job->arch.layout.size &&
-           subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
+    return count == job->arch.layout.size && subtract(job, &job->pending, values, NULL) == FED_OK;
 }
 
 /** Begin without a residual: the stored one does not fit this task, or none is stored. */
@@ -232,12 +235,14 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
     /* C1 in docs/durability.md: the number of a training is larger than that of any earlier one in
      * any slot. */
     assert(round->number > fedclient_slots_last(client));
-    slot->residual = (fedclient_residual_head){.seq = round->number,
-                                               .task = job->assignment.task.id,
-                                               .lease = job->assignment.lease,
-                                               .round = job->assignment.round,
-                                               .samples = round->samples,
-                                               .loss = round->loss};
+    slot->residual =
+        (fedclient_residual_head){.seq = round->number,
+                                  .task = job->assignment.task.id,
+                                  .lease = job->assignment.lease,
+                                  .round = job->assignment.round,
+                                  /* a private task is told no number of samples */
+                                  .samples = fedclient_is_private(job) ? 0 : round->samples,
+                                  .loss = round->loss};
     client->own_seq = slot->residual.seq;
     /* C1 in docs/durability.md: the new residual has a new number, so an older message is not
      * subtracted from it. */

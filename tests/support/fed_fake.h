@@ -54,6 +54,7 @@ typedef struct fed_fake {
     bool no_absent_loss; /* the fake does not know FED_CAN_NO_LOSS */
     float loss;          /* of the last update */
     fed_own_metrics own; /* custom metrics of the last update or evaluation */
+    fed_privacy privacy; /* sent with FED_CAN_PRIVATE */
     uint8_t protocol;
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */
     bool gone;           /* the fake has deleted its deltas */
@@ -73,8 +74,8 @@ typedef struct fed_fake {
     bool wants_renewal;    /* each check-in's answer asks the device to renew its certificate */
     bool no_tasks;         /* the fake can't read a list of tasks */
     bool no_declines;
-    bool no_starts;        /* the fake does not know FED_STARTED */
-    uint32_t capabilities; /* of the last check-in */
+    bool no_starts;                 /* the fake does not know FED_STARTED */
+    uint32_t capabilities, samples; /* of the last check-in */
     uint64_t declines;
     uint64_t layouts;      /* answers with a layout */
     const char *misled;    /* sent in place of the layout; NULL: the layout itself */
