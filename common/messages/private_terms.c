@@ -62,12 +62,13 @@ void fed_private_terms_digest(const fed_private_terms *terms, uint8_t digest[FED
 }
 
 size_t fed_private_bytes(unsigned helpers) {
-    return 1 + FED_SHA256_SIZE + helpers * sizeof(fed_sealed_seed) + FED_SIGNATURE;
+    return 1 + FED_SHA256_SIZE + FED_POINT + helpers * sizeof(fed_sealed_seed) + FED_SIGNATURE;
 }
 
 void fed_private_write(fed_writer *w, const fed_private *m) {
     fed_write_u8(w, m->helpers);
     fed_write_bytes(w, m->terms, sizeof m->terms);
+    fed_write_bytes(w, m->point, sizeof m->point);
     for (unsigned k = 0; k < m->helpers && k < FED_HELPERS; k++) {
         fed_write_bytes(w, m->seeds[k].enc, sizeof m->seeds[k].enc);
         fed_write_bytes(w, m->seeds[k].sealed, sizeof m->seeds[k].sealed);
@@ -84,6 +85,7 @@ fed_status fed_private_read(fed_reader *r, fed_private *m) {
     }
     FED_TRY(r->status);
     read_bytes(r, t.terms, sizeof t.terms);
+    read_bytes(r, t.point, sizeof t.point);
     for (unsigned k = 0; k < t.helpers; k++) {
         read_bytes(r, t.seeds[k].enc, sizeof t.seeds[k].enc);
         read_bytes(r, t.seeds[k].sealed, sizeof t.seeds[k].sealed);
@@ -106,11 +108,10 @@ static void write_info(fed_writer *w, const uint8_t terms[FED_SHA256_SIZE],
 }
 
 /* info | enc | sealed of each helper: what the device signs. The first INFO bytes are info. */
-static size_t write_signed(const fed_private *m, uint64_t lease, const uint8_t point[FED_POINT],
-                           uint8_t text[SIGNED]) {
+static size_t write_signed(const fed_private *m, uint64_t lease, uint8_t text[SIGNED]) {
     fed_writer w;
     fed_writer_fixed(&w, text, SIGNED);
-    write_info(&w, m->terms, point, lease);
+    write_info(&w, m->terms, m->point, lease);
     for (unsigned k = 0; k < m->helpers; k++) {
         fed_write_bytes(&w, m->seeds[k].enc, sizeof m->seeds[k].enc);
         fed_write_bytes(&w, m->seeds[k].sealed, sizeof m->seeds[k].sealed);
@@ -120,12 +121,12 @@ static size_t write_signed(const fed_private *m, uint64_t lease, const uint8_t p
 
 fed_status fed_private_seal(const fed_private_terms *terms, uint64_t lease, const fed_pem *key,
                             fed_private *m, uint8_t seeds[FED_HELPERS][FED_SEED], fed_error *err) {
-    uint8_t point[FED_POINT], text[SIGNED];
-    FED_TRY(fed_key_point(key, point, err));
+    uint8_t text[SIGNED];
     memset(m, 0, sizeof *m);
+    FED_TRY(fed_key_point(key, m->point, err));
     m->helpers = terms->privacy.helpers;
     fed_private_terms_digest(terms, m->terms);
-    (void)write_signed(m, lease, point, text);
+    (void)write_signed(m, lease, text);
     const fed_hpke_about about = {text, INFO, NULL, 0};
     for (unsigned k = 0; k < m->helpers; k++) {
         if (fed_random(seeds[k], FED_SEED) != FED_OK) {
@@ -138,24 +139,23 @@ fed_status fed_private_seal(const fed_private_terms *terms, uint64_t lease, cons
 }
 
 fed_status fed_private_sign(fed_private *m, uint64_t lease, const fed_pem *key, fed_error *err) {
-    uint8_t point[FED_POINT], text[SIGNED];
-    FED_TRY(fed_key_point(key, point, err));
-    const size_t len = write_signed(m, lease, point, text);
+    uint8_t text[SIGNED];
+    FED_TRY(fed_key_point(key, m->point, err));
+    const size_t len = write_signed(m, lease, text);
     return fed_key_sign(key, text, len, m->signature, err);
 }
 
-fed_status fed_private_check(const fed_private *m, uint64_t lease, const uint8_t point[FED_POINT],
-                             fed_error *err) {
+fed_status fed_private_check(const fed_private *m, uint64_t lease, fed_error *err) {
     uint8_t text[SIGNED];
-    const size_t len = write_signed(m, lease, point, text);
-    return fed_point_verify(point, text, len, m->signature, err);
+    const size_t len = write_signed(m, lease, text);
+    return fed_point_verify(m->point, text, len, m->signature, err);
 }
 
 fed_status fed_private_open(const fed_private *m, unsigned k, uint64_t lease,
-                            const uint8_t point[FED_POINT], const uint8_t secret[FED_POINT_SECRET],
-                            uint8_t seed[FED_SEED], fed_error *err) {
+                            const uint8_t secret[FED_POINT_SECRET], uint8_t seed[FED_SEED],
+                            fed_error *err) {
     uint8_t text[SIGNED];
-    (void)write_signed(m, lease, point, text);
+    (void)write_signed(m, lease, text);
     const fed_hpke_about about = {text, INFO, NULL, 0};
     FED_REQUIRE(k < m->helpers, FED_EINVAL);
     return fed_hpke_open(secret, m->seeds[k].enc, &about, m->seeds[k].sealed, FED_SEALED_SEED, seed,

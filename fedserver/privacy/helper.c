@@ -21,7 +21,7 @@ struct fedserver_helper {
 typedef struct inquiry {
     fedserver_helper *helper;
     const fedserver_question *question;
-    fedserver_opening *opening;
+    fedserver_reply *reply;
     unsigned key; /* the number of this helper among the terms' helpers */
     uint8_t terms[FED_SHA256_SIZE];
     uint8_t (*fingerprints)[FED_SHA256_SIZE]; /* in the question's order */
@@ -42,20 +42,14 @@ static int by_number(const void *a, const void *b) {
 static bool FED_PRINTF(3, 4) refuse(const inquiry *q, const char *word, const char *sentence, ...) {
     va_list values;
     va_start(values, sentence);
-    snprintf(q->opening->word, sizeof q->opening->word, "%s", word);
-    vsnprintf(q->opening->sentence, sizeof q->opening->sentence, sentence, values);
+    snprintf(q->reply->word, sizeof q->reply->word, "%s", word);
+    vsnprintf(q->reply->sentence, sizeof q->reply->sentence, sentence, values);
     va_end(values);
     return false;
 }
 
 static bool check_terms(inquiry *q) {
     const fed_private_terms *t = &q->question->terms;
-    uint8_t draw[FED_SHA256_SIZE];
-    fed_privacy_draw(t->task, t->round, draw);
-    if (memcmp(draw, t->draw, sizeof draw) != 0) {
-        return refuse(q, "terms", "the terms' draw is not that of task %llu, round %u",
-                      (unsigned long long)t->task, t->round);
-    }
     for (q->key = 0; q->key < t->privacy.helpers; q->key++) {
         if (memcmp(t->privacy.helper_key[q->key], q->helper->point, FED_POINT) == 0) {
             break;
@@ -102,7 +96,7 @@ static bool check_device(inquiry *q, size_t k) {
     const fedserver_sealed *d = &q->question->devices[k];
     char name[FED_SHA256_HEX];
     fed_error why;
-    fed_point_fingerprint(d->point, q->fingerprints[k]);
+    fed_point_fingerprint(d->private_.point, q->fingerprints[k]);
     fed_hex(q->fingerprints[k], FED_SHA256_SIZE, name);
     if (memcmp(d->private_.terms, q->terms, sizeof q->terms) != 0 ||
         d->private_.helpers != q->question->terms.privacy.helpers) {
@@ -117,7 +111,7 @@ static bool check_device(inquiry *q, size_t k) {
                       "you know it",
                       name);
     }
-    if (fed_private_check(&d->private_, d->lease, d->point, &why) != FED_OK) {
+    if (fed_private_check(&d->private_, d->lease, &why) != FED_OK) {
         return refuse(q, "signature", "device %.16s did not sign this: %.128s", name, why.text);
     }
     return true;
@@ -185,14 +179,14 @@ static fed_status check_spent(const inquiry *q, bool *passed) {
 
 /* Open all seals. Names those that can't be opened. */
 static fed_status open_seals(const inquiry *q, bool *passed) {
-    fedserver_opening *o = q->opening;
+    fedserver_reply *o = q->reply;
     o->unopened = calloc(q->question->count + 1, sizeof *o->unopened);
     FED_REQUIRE(o->unopened != NULL, FED_ENOMEM);
     for (size_t k = 0; k < q->question->count; k++) {
         const fedserver_sealed *d = &q->question->devices[k];
         fed_error why;
-        const fed_status status = fed_private_open(&d->private_, q->key, d->lease, d->point,
-                                                   q->helper->secret, q->seeds[k], &why);
+        const fed_status status =
+            fed_private_open(&d->private_, q->key, d->lease, q->helper->secret, q->seeds[k], &why);
         if (status == FED_ENOMEM) {
             return fed_fail(q->err, status, "%s", why.text);
         }
@@ -210,14 +204,14 @@ static fed_status sum_masks(const inquiry *q) {
     const fed_private_terms *t = &q->question->terms;
     const size_t n = (size_t)t->fields;
     uint32_t *y = calloc(n, sizeof *y);
-    q->opening->fields_len = (size_t)fed_private_packed(t->width, n);
-    q->opening->fields = calloc(1, q->opening->fields_len);
-    fed_status status = y != NULL && q->opening->fields != NULL ? FED_OK : FED_ENOMEM;
+    q->reply->fields_len = (size_t)fed_private_packed(t->width, n);
+    q->reply->fields = calloc(1, q->reply->fields_len);
+    fed_status status = y != NULL && q->reply->fields != NULL ? FED_OK : FED_ENOMEM;
     for (size_t k = 0; k < q->question->count && status == FED_OK; k++) {
         status = fed_private_mask(q->seeds[k], t->width, 0, y, n);
     }
     if (status == FED_OK) {
-        fed_private_pack(y, t->width, 0, q->opening->fields, n);
+        fed_private_pack(y, t->width, 0, q->reply->fields, n);
     }
     free(y);
     return status == FED_OK ? FED_OK : fed_fail(q->err, status, "out of memory to sum masks");
@@ -231,7 +225,7 @@ static fed_status write_rows(const inquiry *q, bool *passed) {
     bool found = false;
     FED_TRY(fedserver_helper_state_find(q->helper->state, &which, &found, set, q->err));
     if (found) {
-        *passed = memcmp(set, q->opening->set, sizeof set) == 0 ||
+        *passed = memcmp(set, q->reply->set, sizeof set) == 0 ||
                   refuse(q, "second_set",
                          "another set of task %llu, round %u was opened; two sums would show what "
                          "stands between them",
@@ -246,7 +240,7 @@ static fed_status write_rows(const inquiry *q, bool *passed) {
         FED_TRY(fedserver_helper_state_take(q->helper->state, t->task, q->fingerprints[k], t->round,
                                             q->err));
     }
-    return fedserver_helper_state_add(q->helper->state, &which, q->opening->set, q->err);
+    return fedserver_helper_state_add(q->helper->state, &which, q->reply->set, q->err);
 }
 
 static fed_status settle(const inquiry *q, bool *passed) {
@@ -271,7 +265,7 @@ static fed_status answer(inquiry *q) {
         FED_TRY(check_twice(q, &passed));
     }
     if (passed) {
-        FED_TRY(fedserver_question_digest(q->question, q->opening->set));
+        FED_TRY(fedserver_question_digest(q->question, q->reply->set));
         FED_TRY(open_seals(q, &passed));
     }
     if (passed) {
@@ -281,13 +275,13 @@ static fed_status answer(inquiry *q) {
 }
 
 fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_question *question,
-                                   fedserver_opening *opening, fed_error *err) {
+                                   fedserver_reply *reply, fed_error *err) {
     const size_t n = question->count;
-    inquiry q = {.helper = helper, .question = question, .opening = opening, .err = err};
-    memset(opening, 0, sizeof *opening);
-    opening->generation = question->terms.privacy.generation;
-    opening->task = question->terms.task;
-    opening->round = question->terms.round;
+    inquiry q = {.helper = helper, .question = question, .reply = reply, .err = err};
+    memset(reply, 0, sizeof *reply);
+    reply->generation = question->terms.privacy.generation;
+    reply->task = question->terms.task;
+    reply->round = question->terms.round;
     fed_private_terms_digest(&question->terms, q.terms);
     q.fingerprints = calloc(n + 1, sizeof *q.fingerprints);
     q.seeds = calloc(n + 1, sizeof *q.seeds);
@@ -301,7 +295,7 @@ fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_que
     free(q.seeds);
     free(q.fingerprints);
     if (status != FED_OK) {
-        fedserver_opening_free(opening);
+        fedserver_reply_free(reply);
     }
     return status;
 }

@@ -40,7 +40,7 @@ fed_status fedserver_helper_open(const fedserver_helper_options *options, fedser
 void fedserver_helper_close(fedserver_helper *helper);
 
 /**
- * Answer a question. opening->word says how it went: "" opened; "seals"; or a refusal:
+ * Answer a question. reply->word says how it went: "" opened; "seals"; or a refusal:
  *
  *   terms       a device sealed under other terms, or the terms contradict themselves
  *   key         the terms name no key of this helper
@@ -57,6 +57,6 @@ void fedserver_helper_close(fedserver_helper *helper);
  * nothing was released; ask again.
  */
 fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_question *question,
-                                   fedserver_opening *opening, fed_error *err) FED_CHECKED;
+                                   fedserver_reply *reply, fed_error *err) FED_CHECKED;
 
 #endif

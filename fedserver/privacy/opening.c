@@ -7,11 +7,10 @@
 
 /* Bytes of a device with one helper: no device has fewer. */
 static size_t least_bytes(void) {
-    return FED_POINT + 8 + fed_private_bytes(1);
+    return 8 + fed_private_bytes(1);
 }
 
 static void write_device(fed_writer *w, const fedserver_sealed *device) {
-    fed_write_bytes(w, device->point, sizeof device->point);
     fed_write_u64(w, device->lease);
     fed_private_write(w, &device->private_);
 }
@@ -25,10 +24,7 @@ void fedserver_question_write(fed_writer *w, const fedserver_question *q) {
 }
 
 static fed_status read_device(fed_reader *r, fedserver_sealed *device) {
-    const uint8_t *point = fed_read_bytes(r, FED_POINT);
     device->lease = fed_read_u64(r);
-    FED_TRY(r->status);
-    memcpy(device->point, point, FED_POINT);
     return fed_private_read(r, &device->private_);
 }
 
@@ -78,7 +74,7 @@ fed_status fedserver_question_digest(const fedserver_question *q, uint8_t digest
     place *order = calloc(q->count + 1, sizeof *order);
     FED_REQUIRE(order != NULL, FED_ENOMEM);
     for (size_t k = 0; k < q->count; k++) {
-        fed_point_fingerprint(q->devices[k].point, order[k].fingerprint);
+        fed_point_fingerprint(q->devices[k].private_.point, order[k].fingerprint);
         order[k].lease = q->devices[k].lease;
         order[k].at = k;
     }
@@ -98,21 +94,21 @@ fed_status fedserver_question_digest(const fedserver_question *q, uint8_t digest
     return FED_OK;
 }
 
-void fedserver_opening_write(fed_writer *w, const fedserver_opening *opening) {
-    fed_write_u64(w, opening->generation);
-    fed_write_u64(w, opening->task);
-    fed_write_u32(w, opening->round);
-    fed_write_bytes(w, opening->set, sizeof opening->set);
-    fed_write_str(w, opening->word);
-    fed_write_str(w, opening->sentence);
-    fed_write_u32(w, (uint32_t)opening->unopened_count);
-    for (size_t k = 0; k < opening->unopened_count; k++) {
-        fed_write_u32(w, opening->unopened[k]);
+void fedserver_reply_write(fed_writer *w, const fedserver_reply *reply) {
+    fed_write_u64(w, reply->generation);
+    fed_write_u64(w, reply->task);
+    fed_write_u32(w, reply->round);
+    fed_write_bytes(w, reply->set, sizeof reply->set);
+    fed_write_str(w, reply->word);
+    fed_write_str(w, reply->sentence);
+    fed_write_u32(w, (uint32_t)reply->unopened_count);
+    for (size_t k = 0; k < reply->unopened_count; k++) {
+        fed_write_u32(w, reply->unopened[k]);
     }
-    fed_write_bytes(w, opening->fields, opening->fields_len);
+    fed_write_bytes(w, reply->fields, reply->fields_len);
 }
 
-static fed_status read_unopened(fed_reader *r, fedserver_opening *read) {
+static fed_status read_unopened(fed_reader *r, fedserver_reply *read) {
     const uint32_t count = fed_read_u32(r);
     FED_TRY(r->status);
     FED_REQUIRE(count <= fed_reader_left(r) / 4, FED_EFORMAT);
@@ -127,7 +123,7 @@ static fed_status read_unopened(fed_reader *r, fedserver_opening *read) {
     return r->status;
 }
 
-static fed_status read_fields(fed_reader *r, fedserver_opening *read) {
+static fed_status read_fields(fed_reader *r, fedserver_reply *read) {
     read->fields_len = fed_reader_left(r);
     FED_REQUIRE((read->word[0] == '\0') == (read->fields_len > 0), FED_EFORMAT);
     if (read->fields_len > 0) {
@@ -138,8 +134,8 @@ static fed_status read_fields(fed_reader *r, fedserver_opening *read) {
     return FED_OK;
 }
 
-fed_status fedserver_opening_read(fed_reader *r, fedserver_opening *opening) {
-    fedserver_opening read = {0};
+fed_status fedserver_reply_read(fed_reader *r, fedserver_reply *reply) {
+    fedserver_reply read = {0};
     read.generation = fed_read_u64(r);
     read.task = fed_read_u64(r);
     read.round = fed_read_u32(r);
@@ -153,17 +149,17 @@ fed_status fedserver_opening_read(fed_reader *r, fedserver_opening *opening) {
         status = read_fields(r, &read);
     }
     if (status != FED_OK) {
-        fedserver_opening_free(&read);
+        fedserver_reply_free(&read);
         return status;
     }
-    *opening = read;
+    *reply = read;
     return FED_OK;
 }
 
-void fedserver_opening_free(fedserver_opening *opening) {
-    free(opening->unopened);
-    free(opening->fields);
-    opening->unopened = NULL;
-    opening->fields = NULL;
-    opening->unopened_count = opening->fields_len = 0;
+void fedserver_reply_free(fedserver_reply *reply) {
+    free(reply->unopened);
+    free(reply->fields);
+    reply->unopened = NULL;
+    reply->fields = NULL;
+    reply->unopened_count = reply->fields_len = 0;
 }

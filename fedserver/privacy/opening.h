@@ -11,15 +11,14 @@
 /*
  * Bytes (docs/protocol.md#openings), little-endian:
  *
- *   question  the terms | u32 count | of each device: point | u64 lease | fed_private
+ *   question  the terms | u32 count | of each device: u64 lease | fed_private
  *   head      u64 generation | u64 task | u32 round | set digest | str word | str sentence |
  *             u32 count | u32 number of each entry that can't be opened
  *   opening   head | the fields of the sum of all masks, packed; none unless word is ""
  */
 
-/** One device of a round: who it is, its lease, and what it sealed. */
+/** One device of a round: its lease, and what it sealed. */
 typedef struct fedserver_sealed {
-    uint8_t point[FED_POINT];
     uint64_t lease;
     fed_private private_;
 } fedserver_sealed;
@@ -44,7 +43,7 @@ fed_status fedserver_question_digest(const fedserver_question *q,
                                      uint8_t digest[FED_SHA256_SIZE]) FED_CHECKED;
 
 /** What a helper answers. */
-typedef struct fedserver_opening {
+typedef struct fedserver_reply {
     uint64_t generation, task;
     uint32_t round;
     uint8_t set[FED_SHA256_SIZE];
@@ -54,11 +53,11 @@ typedef struct fedserver_opening {
     size_t unopened_count;
     uint8_t *fields; /* packed; NULL unless word is "" */
     size_t fields_len;
-} fedserver_opening;
+} fedserver_reply;
 
-void fedserver_opening_write(fed_writer *w, const fedserver_opening *opening);
-/** As fedserver_question_read. opening->fields is a copy. */
-fed_status fedserver_opening_read(fed_reader *r, fedserver_opening *opening) FED_CHECKED;
-void fedserver_opening_free(fedserver_opening *opening);
+void fedserver_reply_write(fed_writer *w, const fedserver_reply *reply);
+/** As fedserver_question_read. reply->fields is a copy. */
+fed_status fedserver_reply_read(fed_reader *r, fedserver_reply *reply) FED_CHECKED;
+void fedserver_reply_free(fedserver_reply *reply);
 
 #endif

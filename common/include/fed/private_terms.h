@@ -57,6 +57,7 @@ typedef struct fed_sealed_seed {
 typedef struct fed_private {
     uint8_t helpers; /* 1 to FED_HELPERS */
     uint8_t terms[FED_SHA256_SIZE];
+    uint8_t point[FED_POINT];           /* the device's public key */
     fed_sealed_seed seeds[FED_HELPERS]; /* of the first `helpers` */
     uint8_t signature[FED_SIGNATURE];   /* by the device's key, over all of it and the lease */
 } fed_private;
@@ -75,20 +76,20 @@ fed_status fed_private_seal(const fed_private_terms *terms, uint64_t lease, cons
                             fed_private *m, uint8_t seeds[FED_HELPERS][FED_SEED],
                             fed_error *err) FED_CHECKED;
 
-/** Sign what m has, for a lease. fed_private_seal does so. Errors: FED_EFORMAT, FED_EIO, FED_ENOMEM. */
+/** Sign what m has, for a lease, and set m->point. fed_private_seal does so. Errors: FED_EFORMAT,
+ * FED_EIO, FED_ENOMEM. */
 fed_status fed_private_sign(fed_private *m, uint64_t lease, const fed_pem *key,
                             fed_error *err) FED_CHECKED;
 
-/** Check the signature. point is the device's public key. FED_EAUTH: this device did not seal this
- * for this lease and these terms. */
-fed_status fed_private_check(const fed_private *m, uint64_t lease, const uint8_t point[FED_POINT],
-                             fed_error *err) FED_CHECKED;
+/** Check the signature by m->point, which is the caller's to compare with the device's key.
+ * FED_EAUTH: that key did not seal this for this lease and these terms. */
+fed_status fed_private_check(const fed_private *m, uint64_t lease, fed_error *err) FED_CHECKED;
 
 /** At helper k: open the seed that was sealed to its key. FED_EAUTH, FED_EFORMAT: it can't be
  * opened. */
 fed_status fed_private_open(const fed_private *m, unsigned k, uint64_t lease,
-                            const uint8_t point[FED_POINT], const uint8_t secret[FED_POINT_SECRET],
-                            uint8_t seed[FED_SEED], fed_error *err) FED_CHECKED;
+                            const uint8_t secret[FED_POINT_SECRET], uint8_t seed[FED_SEED],
+                            fed_error *err) FED_CHECKED;
 
 /* Fields that are masked at a time: any number of them begins a block of the stream. */
 enum { FED_MASK_FIELDS = 256 };

@@ -21,14 +21,13 @@ typedef struct world {
     fedserver_question question;
     fedserver_helper_options options;
     fedserver_helper *helper;
-    fedserver_opening opening;
+    fedserver_reply reply;
     fed_error err;
 } world;
 
 static void seal(world *w, size_t k, const fed_private_terms *terms, uint64_t lease) {
     fedserver_sealed *d = &w->devices[k];
     d->lease = lease;
-    assert_fed_ok(fed_key_point(&w->keys[k], d->point, &w->err));
     assert_fed_ok(fed_private_seal(terms, lease, &w->keys[k], &d->private_, w->seeds[k], &w->err));
 }
 
@@ -69,28 +68,28 @@ static int begin(void **state) {
 static int end(void **state) {
     world *w = *state;
     fedserver_helper_close(w->helper);
-    fedserver_opening_free(&w->opening);
+    fedserver_reply_free(&w->reply);
     free(w);
     return fed_test_dir_remove(state);
 }
 
 static void ask(world *w) {
-    fedserver_opening_free(&w->opening);
-    assert_fed_ok(fedserver_helper_answer(w->helper, &w->question, &w->opening, &w->err));
+    fedserver_reply_free(&w->reply);
+    assert_fed_ok(fedserver_helper_answer(w->helper, &w->question, &w->reply, &w->err));
 }
 
 /* The helper refuses with this word, and leaves no trace: the sound question is answered then. */
 static void assert_refused(world *w, const char *word) {
     ask(w);
-    assert_string_equal(w->opening.word, word);
-    assert_true(w->opening.sentence[0] != '\0');
-    assert_null(w->opening.fields);
+    assert_string_equal(w->reply.word, word);
+    assert_true(w->reply.sentence[0] != '\0');
+    assert_null(w->reply.fields);
 }
 
 static void assert_opens(world *w) {
     ask(w);
-    assert_string_equal(w->opening.word, "");
-    assert_int_equal(w->opening.fields_len, FIELDS / 8 * WIDTH);
+    assert_string_equal(w->reply.word, "");
+    assert_int_equal(w->reply.fields_len, FIELDS / 8 * WIDTH);
 }
 
 FED_TEST_WITH(an_opening_is_the_sum_of_the_masks, world *w) {
@@ -99,7 +98,7 @@ FED_TEST_WITH(an_opening_is_the_sum_of_the_masks, world *w) {
     for (size_t k = 0; k < w->question.count; k++) {
         assert_fed_ok(fed_private_mask(w->seeds[k][0], WIDTH, 0, y, FIELDS));
     }
-    fed_private_unpack(w->opening.fields, WIDTH, 0, got, FIELDS);
+    fed_private_unpack(w->reply.fields, WIDTH, 0, got, FIELDS);
     for (size_t i = 0; i < FIELDS; i++) {
         assert_int_equal(got[i], y[i] & ((1u << WIDTH) - 1));
     }
@@ -148,9 +147,9 @@ FED_TEST_WITH(a_replayed_seed_is_refused, world *w) {
 
 FED_TEST_WITH(a_device_that_claims_anothers_key_is_refused, world *w) {
     const fedserver_sealed own = w->devices[1];
-    memcpy(w->devices[1].point, w->devices[5].point, FED_POINT);
+    memcpy(w->devices[1].private_.point, w->devices[5].private_.point, FED_POINT);
     assert_refused(w, "signature");
-    memset(w->devices[1].point, 4, FED_POINT);
+    memset(w->devices[1].private_.point, 4, FED_POINT);
     assert_refused(w, "signature");
     w->devices[1] = own;
     assert_opens(w);
@@ -212,15 +211,15 @@ FED_TEST_WITH(a_second_set_is_refused, world *w) {
 FED_TEST_WITH(the_same_set_gives_the_same_bytes, world *w) {
     uint8_t first[FIELDS / 8 * WIDTH];
     assert_opens(w);
-    memcpy(first, w->opening.fields, sizeof first);
+    memcpy(first, w->reply.fields, sizeof first);
     const fedserver_sealed moved = w->devices[0];
     w->devices[0] = w->devices[4];
     w->devices[4] = moved;
     assert_opens(w);
-    assert_memory_equal(first, w->opening.fields, sizeof first);
+    assert_memory_equal(first, w->reply.fields, sizeof first);
     reopen(w);
     assert_opens(w);
-    assert_memory_equal(first, w->opening.fields, sizeof first);
+    assert_memory_equal(first, w->reply.fields, sizeof first);
 }
 
 FED_TEST_WITH(a_new_generation_needs_new_seals, world *w) {
@@ -279,9 +278,9 @@ FED_TEST_WITH(seals_that_cannot_be_opened_are_named, world *w) {
         assert_fed_ok(fed_private_sign(&w->devices[k].private_, 100 + k, &w->keys[k], &w->err));
     }
     assert_refused(w, "seals");
-    assert_int_equal(w->opening.unopened_count, 2);
-    assert_int_equal(w->opening.unopened[0], 1);
-    assert_int_equal(w->opening.unopened[1], 4);
+    assert_int_equal(w->reply.unopened_count, 2);
+    assert_int_equal(w->reply.unopened[0], 1);
+    assert_int_equal(w->reply.unopened[1], 4);
     w->devices[1] = w->devices[5];
     w->question.count = 4;
     assert_opens(w);
@@ -290,7 +289,7 @@ FED_TEST_WITH(seals_that_cannot_be_opened_are_named, world *w) {
 FED_TEST_WITH(a_device_that_is_not_on_the_roster_is_refused, world *w) {
     uint8_t roster[4][FED_SHA256_SIZE];
     for (size_t k = 0; k < 4; k++) {
-        fed_point_fingerprint(w->devices[k].point, roster[k]);
+        fed_point_fingerprint(w->devices[k].private_.point, roster[k]);
     }
     w->options.roster = (const uint8_t(*)[FED_SHA256_SIZE])roster;
     w->options.roster_count = 4;
