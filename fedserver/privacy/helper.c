@@ -20,7 +20,7 @@ struct fedserver_helper {
 /* A question on its way through the checks. */
 typedef struct inquiry {
     fedserver_helper *helper;
-    const fedserver_question *question;
+    const fedserver_inquiry *question;
     fedserver_reply *reply;
     unsigned key; /* the number of this helper among the terms' helpers */
     uint8_t terms[FED_SHA256_SIZE];
@@ -265,7 +265,7 @@ static fed_status answer(inquiry *q) {
         FED_TRY(check_twice(q, &passed));
     }
     if (passed) {
-        FED_TRY(fedserver_question_digest(q->question, q->reply->set));
+        FED_TRY(fedserver_inquiry_digest(q->question, q->reply->set));
         FED_TRY(open_seals(q, &passed));
     }
     if (passed) {
@@ -274,7 +274,7 @@ static fed_status answer(inquiry *q) {
     return passed ? sum_masks(q) : FED_OK; /* the row is on disk before the sum leaves */
 }
 
-fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_question *question,
+fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_inquiry *question,
                                    fedserver_reply *reply, fed_error *err) {
     const size_t n = question->count;
     inquiry q = {.helper = helper, .question = question, .reply = reply, .err = err};

@@ -56,7 +56,7 @@ void fedserver_helper_close(fedserver_helper *helper);
  * Free the opening. FED_EIO, FED_ENOSPC, FED_EBUSY, FED_ENOMEM: the helper can't answer now, and
  * nothing was released; ask again.
  */
-fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_question *question,
+fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_inquiry *question,
                                    fedserver_reply *reply, fed_error *err) FED_CHECKED;
 
 #endif

@@ -15,7 +15,7 @@ static void write_device(fed_writer *w, const fedserver_sealed *device) {
     fed_private_write(w, &device->private_);
 }
 
-void fedserver_question_write(fed_writer *w, const fedserver_question *q) {
+void fedserver_inquiry_write(fed_writer *w, const fedserver_inquiry *q) {
     fed_private_terms_write(w, &q->terms);
     fed_write_u32(w, (uint32_t)q->count);
     for (size_t k = 0; k < q->count; k++) {
@@ -28,12 +28,12 @@ static fed_status read_device(fed_reader *r, fedserver_sealed *device) {
     return fed_private_read(r, &device->private_);
 }
 
-fed_status fedserver_question_read(fed_reader *r, fedserver_question *q) {
-    fedserver_question read = {0};
+fed_status fedserver_inquiry_read(fed_reader *r, fedserver_inquiry *q) {
+    fedserver_inquiry read = {0};
     FED_TRY(fed_private_terms_read(r, &read.terms));
     read.count = fed_read_u32(r);
     FED_TRY(r->status);
-    FED_REQUIRE(read.count <= FEDSERVER_QUESTION_DEVICES &&
+    FED_REQUIRE(read.count <= FEDSERVER_INQUIRY_DEVICES &&
                     read.count <= fed_reader_left(r) / least_bytes(),
                 FED_EFORMAT);
     read.devices = calloc(read.count + 1, sizeof *read.devices);
@@ -43,14 +43,14 @@ fed_status fedserver_question_read(fed_reader *r, fedserver_question *q) {
         status = read_device(r, &read.devices[k]);
     }
     if (status != FED_OK) {
-        fedserver_question_free(&read);
+        fedserver_inquiry_free(&read);
         return status;
     }
     *q = read;
     return FED_OK;
 }
 
-void fedserver_question_free(fedserver_question *q) {
+void fedserver_inquiry_free(fedserver_inquiry *q) {
     free(q->devices);
     q->devices = NULL;
     q->count = 0;
@@ -69,7 +69,7 @@ static int by_fingerprint(const void *a, const void *b) {
     return order != 0 ? order : (x->lease > y->lease) - (x->lease < y->lease);
 }
 
-fed_status fedserver_question_digest(const fedserver_question *q, uint8_t digest[FED_SHA256_SIZE]) {
+fed_status fedserver_inquiry_digest(const fedserver_inquiry *q, uint8_t digest[FED_SHA256_SIZE]) {
     uint8_t terms[FED_SHA256_SIZE], bytes[1024];
     place *order = calloc(q->count + 1, sizeof *order);
     FED_REQUIRE(order != NULL, FED_ENOMEM);

@@ -24,23 +24,23 @@ typedef struct fedserver_sealed {
 } fedserver_sealed;
 
 /** "Which masks are in the sum of these devices?" */
-typedef struct fedserver_question {
+typedef struct fedserver_inquiry {
     fed_private_terms terms;
-    fedserver_sealed *devices; /* fedserver_question_free frees them */
+    fedserver_sealed *devices; /* fedserver_inquiry_free frees them */
     size_t count;
-} fedserver_question;
+} fedserver_inquiry;
 
-enum { FEDSERVER_QUESTION_DEVICES = 1 << 20 /* the most devices of a question */ };
+enum { FEDSERVER_INQUIRY_DEVICES = 1 << 20 /* the most devices of a question */ };
 
-void fedserver_question_write(fed_writer *w, const fedserver_question *q);
+void fedserver_inquiry_write(fed_writer *w, const fedserver_inquiry *q);
 /** FED_EFORMAT: damaged bytes. FED_ENOMEM. *q has nothing to free after an error. */
-fed_status fedserver_question_read(fed_reader *r, fedserver_question *q) FED_CHECKED;
-void fedserver_question_free(fedserver_question *q);
+fed_status fedserver_inquiry_read(fed_reader *r, fedserver_inquiry *q) FED_CHECKED;
+void fedserver_inquiry_free(fedserver_inquiry *q);
 
 /** The digest of the set, whatever the order of the devices is: SHA-256 of the terms' digest and
  * of each device's bytes, in the order of their fingerprints. FED_ENOMEM. */
-fed_status fedserver_question_digest(const fedserver_question *q,
-                                     uint8_t digest[FED_SHA256_SIZE]) FED_CHECKED;
+fed_status fedserver_inquiry_digest(const fedserver_inquiry *q,
+                                    uint8_t digest[FED_SHA256_SIZE]) FED_CHECKED;
 
 /** What a helper answers. */
 typedef struct fedserver_reply {
@@ -56,7 +56,7 @@ typedef struct fedserver_reply {
 } fedserver_reply;
 
 void fedserver_reply_write(fed_writer *w, const fedserver_reply *reply);
-/** As fedserver_question_read. reply->fields is a copy. */
+/** As fedserver_inquiry_read. reply->fields is a copy. */
 fed_status fedserver_reply_read(fed_reader *r, fedserver_reply *reply) FED_CHECKED;
 void fedserver_reply_free(fedserver_reply *reply);
 

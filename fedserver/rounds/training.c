@@ -1,6 +1,7 @@
 /* Runs a task from its start to its last round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
+#include "fedserver/rounds/openings.h"
 
 #include <assert.h>
 #include <math.h>
@@ -404,6 +405,9 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
     FED_TRY(put_own(rounds, t, &made->own, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
+    if (fedserver_openings_has_helper(&t->task)) {
+        FED_TRY(rounds->store->opening_clear(rounds->db, t->task.wire.id, t->round.number, err));
+    }
     FED_TRY(prune_leases(rounds, t, err));
     fedserver_closing_take(t);
     FED_TRY(prune_deltas(rounds, t, reach, err));
@@ -436,6 +440,11 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
 static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                               fed_error *err) {
     fed_status status = FED_OK;
+    bool awaits = false;
+    FED_TRY(fedserver_openings_await(rounds, t, &awaits, err));
+    if (awaits) {
+        return FED_OK; /* the next call comes with the opening */
+    }
     if (t->closing == NULL) {
         FED_TRY(fedserver_closing_begin(rounds, t, err));
     }

@@ -52,6 +52,13 @@ fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uin
                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) FED_CHECKED;
 
+fed_status fedserver_sql_opening_put(void *db, uint64_t task, uint32_t round, const void *masks,
+                                     size_t len, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_opening_find(void *db, uint64_t task, uint32_t round, void *masks,
+                                      size_t len, bool *found, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_opening_clear(void *db, uint64_t task, uint32_t round,
+                                       fed_error *err) FED_CHECKED;
+
 fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_layout_put(void *db, uint64_t task, const void *layout, size_t len,
                                     fed_error *err) FED_CHECKED;
@@ -157,6 +164,8 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .token_use = fedserver_sql_token_use, .pass_add = fedserver_sql_pass_add,                      \
     .pass_find = fedserver_sql_pass_find, .pass_use = fedserver_sql_pass_use,                      \
     .pass_end = fedserver_sql_pass_end, .device_add = fedserver_sql_device_add,                    \
+    .opening_put = fedserver_sql_opening_put, .opening_find = fedserver_sql_opening_find,          \
+    .opening_clear = fedserver_sql_opening_clear,                                                  \
     .device_put = fedserver_sql_device_put, .device_lease = fedserver_sql_device_lease,            \
     .device_revoke = fedserver_sql_device_revoke, .device_name = fedserver_sql_device_name,        \
     .device_rename = fedserver_sql_device_rename, .device_renew = fedserver_sql_device_renew,      \

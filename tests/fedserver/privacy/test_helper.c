@@ -18,7 +18,7 @@ typedef struct world {
     fed_pem keys[DEVICES];
     uint8_t seeds[DEVICES][FED_HELPERS][FED_SEED];
     fedserver_sealed devices[DEVICES];
-    fedserver_question question;
+    fedserver_inquiry question;
     fedserver_helper_options options;
     fedserver_helper *helper;
     fedserver_reply reply;
@@ -57,7 +57,7 @@ static int begin(void **state) {
         assert_fed_ok(fed_key_new(&w->keys[k], &w->err));
         seal(w, k, &w->terms, 100 + k);
     }
-    w->question = (fedserver_question){w->terms, w->devices, 5};
+    w->question = (fedserver_inquiry){w->terms, w->devices, 5};
     w->options = (fedserver_helper_options){.path = w->path, .least = 2};
     memcpy(w->options.secret, w->secret, sizeof w->secret);
     reopen(w);
