@@ -156,6 +156,13 @@ typedef struct fedclient_options {
     /** The coordinator may hold a check-in's answer this long; 0: not at all. With several
      * addresses, at most two seconds. */
     uint32_t hold_ms;
+    /** The device's own floor for private tasks (fed/privacy.h). helper: the seal key of the helper
+     * that this device trusts, from elsewhere than the coordinator; NULL: it takes the one that the
+     * coordinator names, which a lying coordinator may have made itself. With least_devices or
+     * helper, a task that is not summed by a helper, or whose rounds may commit with fewer devices,
+     * is declined. */
+    const uint8_t *helper; /* uint8[FED_SEAL_KEY] */
+    uint32_t least_devices;
     /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
      * After a failure nothing is uploaded; *err is logged and handed to the caller of
      * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The
