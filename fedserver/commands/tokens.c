@@ -36,7 +36,8 @@ static fed_status grant_tokens(fedserver *server, const arguments *args, fed_err
 static int token(const arguments *args) {
     fedserver_role role;
     if (!find_role(args->role, &role)) {
-        return command_usage(args, "--role must be device, evaluator, operator or helper, not", args->role);
+        return command_usage(args, "--role must be device, evaluator, operator or helper, not",
+                             args->role);
     }
     return command_with(args, grant_tokens);
 }

@@ -1,4 +1,4 @@
-/* Rounds of private tasks with a helper: what devices signed, what the helper is asked, its reply. */
+/* Private rounds with a helper: what devices signed, what the helper is asked, its reply. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OPENINGS_H
 #define FEDSERVER_OPENINGS_H

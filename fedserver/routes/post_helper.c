@@ -1,4 +1,4 @@
-/* POST /v1/helper: a helper of private sums asks what it owes, and waits for a round that closes. */
+/* POST /v1/helper: a helper of private sums asks what it owes, and waits until it owes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

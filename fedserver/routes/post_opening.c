@@ -3,7 +3,7 @@
 #include "fedserver/rounds/openings.h"
 #include "fedserver/rounds/training.h"
 #include "fedserver/routes/answers.h"
-#include "fedserver/routes/pieces.h"
+#include "fedserver/routes/message_pieces.h"
 
 enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
 

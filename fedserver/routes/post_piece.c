@@ -5,7 +5,7 @@
 
 #include "fedserver/rounds/leases.h"
 #include "fedserver/routes/answers.h"
-#include "fedserver/routes/pieces.h"
+#include "fedserver/routes/message_pieces.h"
 
 bool fedserver_piece_read(const fedserver_request *request, fedserver_piece *p) {
     fed_reader r;

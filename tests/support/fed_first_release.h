@@ -5,8 +5,16 @@
 
 /* SQLite. From today's layout, run FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE in this order. */
 
+/* What came with layout 17, and layout 6 of PostgreSQL. No round may be private. */
+#define FED_NOT_PRIVATE                                                                            \
+    "DROP TABLE openings; DROP TABLE ledger;"                                                      \
+    "ALTER TABLE rounds DROP COLUMN clip; ALTER TABLE rounds DROP COLUMN sigma2;"                  \
+    "ALTER TABLE rounds DROP COLUMN rho; ALTER TABLE rounds DROP COLUMN set_digest;"               \
+    "ALTER TABLE rounds DROP COLUMN noise_key;"
+
 /** From today's layout back to 15. No task may have a layout. */
-#define FED_LAYOUT_15 "BEGIN; DROP TABLE model_layouts; PRAGMA user_version = 15; COMMIT;"
+#define FED_LAYOUT_15                                                                              \
+    "BEGIN; " FED_NOT_PRIVATE "DROP TABLE model_layouts; PRAGMA user_version = 15; COMMIT;"
 
 /** From layout 15 back to 14. */
 #define FED_LAYOUT_14                                                                              \
@@ -32,7 +40,7 @@
 /** From today's layout back to 8. No model may lie in files of its own, and no round may be
  * closing. */
 #define FED_LAYOUT_8                                                                               \
-    "BEGIN; DROP TABLE model_layouts;"                                                             \
+    "BEGIN; " FED_NOT_PRIVATE "DROP TABLE model_layouts;"                                          \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
     "ALTER TABLE tasks ADD COLUMN model TEXT NOT NULL DEFAULT '';"                                 \
     "ALTER TABLE tasks ADD COLUMN codec_up TEXT NOT NULL DEFAULT '';"                              \
@@ -143,6 +151,9 @@
 /* PostgreSQL. Run these in this order, from today's layout on. */
 
 #define FED_PG_LAYOUT_4                                                                            \
+    "DROP TABLE fedserver.openings; DROP TABLE fedserver.ledger;"                                  \
+    "ALTER TABLE fedserver.rounds DROP COLUMN clip, DROP COLUMN sigma2, DROP COLUMN rho,"          \
+    " DROP COLUMN set_digest, DROP COLUMN noise_key;"                                              \
     "DROP TABLE fedserver.model_layouts; UPDATE fedserver.layout SET version = 4;"
 
 #define FED_PG_LAYOUT_3                                                                            \

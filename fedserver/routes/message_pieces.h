@@ -1,7 +1,7 @@
 /* Messages that come in pieces: one at a time of a device or helper, kept in the store. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FEDSERVER_ROUTES_PIECES_H
-#define FEDSERVER_ROUTES_PIECES_H
+#ifndef FEDSERVER_ROUTES_MESSAGE_PIECES_H
+#define FEDSERVER_ROUTES_MESSAGE_PIECES_H
 
 #include "fedserver/routes/router.h"
 
