@@ -346,6 +346,23 @@ typedef struct fedclient_run_options {
 fed_status fedclient_run(fedclient *client, const fedclient_run_options *options,
                          fed_error *err) FED_CHECKED;
 
+/**
+ * Post body[len] to a path of the coordinator's devices' port, as this client's identity: for a
+ * program whose role is not that of a device, such as a helper of private sums. It renews the
+ * certificate first, when that is due.
+ *
+ * hold_ms  how long the coordinator may be silent before it answers
+ * *status  200, 202, 204, or a 4xx that is the caller's to handle; *word, char[32], is its error code
+ * answer   the answer's body is appended
+ *
+ * Errors FED_ESTATE not enrolled; FED_ENET, FED_ETIMEOUT, FED_EBUSY try again a little later;
+ * FED_EAUTH the coordinator refuses this identity, or its role; FED_ERANGE the answer is longer than
+ * 1 GiB; FED_ECANCELED
+ */
+fed_status fedclient_post(fedclient *client, const char *path, const void *body, size_t len,
+                          uint32_t hold_ms, int *status, char word[32], fed_writer *answer,
+                          fed_error *err) FED_CHECKED;
+
 /** The model of the task that the client worked on last, with its version. Free *values with
  * free(). FED_ENOTFOUND: no model has been downloaded yet. */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,

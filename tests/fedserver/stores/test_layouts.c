@@ -99,6 +99,7 @@ static const struct use {
 } uses[COMMANDS] = {[COMMAND_init] = {"", "holds a coordinator already"},
                     [COMMAND_run] = {"--front-port 0 --devices-port 0", "is being served by"},
                     [COMMAND_front] = {"--front-port 0 --devices-port 1", NULL},
+                    [COMMAND_helper] = {"", "--upstream"},
                     [COMMAND_token] = {"", NULL},
                     [COMMAND_tokens] = {"", NULL},
                     [COMMAND_task] = {"task.json", NULL},
