@@ -460,7 +460,8 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
 }
 
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
-    if (!fedserver_closing_apart(rounds, t)) {
+    /* A helper is asked about this set: after a restart it must be the same one. */
+    if (!fedserver_closing_apart(rounds, t) && !fedserver_openings_has_helper(&t->task)) {
         return FED_OK;
     }
     fedserver_training_say(rounds, t, t->round.number, FED_LOG_INFO, "closes with %u updates",
@@ -498,6 +499,8 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
     if (action == FEDSERVER_DO_CLOSE) {
         FED_TRY(settle_round(rounds, t, err));
+        /* a helper's held request is answered now */
+        rounds->epoch += fedserver_openings_has_helper(&t->task);
     } else if (action == FEDSERVER_DO_REOPEN) {
         FED_TRY(reopen(rounds, t, &before, now_ms, err));
     }

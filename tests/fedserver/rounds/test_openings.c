@@ -278,6 +278,33 @@ FED_TEST_WITH(a_restarted_coordinator_asks_the_same_question_and_gets_the_same_o
     end(f);
 }
 
+/* A round that closes at its deadline has its set for good, also after a restart. */
+FED_TEST_WITH(a_settled_set_takes_no_more_updates_after_a_restart, coordinator *c) {
+    federation *f = begin(c, true);
+    fed_writer w;
+    for (size_t k = 0; k < 3; k++) {
+        send(c, f, k, true);
+    }
+    coordinator_wait(c, 601 * 1000);
+    answer before = ask(c, f, &f->helper_device);
+    assert_int_equal(before.status, 200);
+    coordinator_restart(c);
+    fed_writer_growing(&w);
+    const fed_private_terms terms = terms_of(f, 3);
+    encode_masked(f, 3, 3, &terms, &w);
+    answer late = post(c, &f->device[3], &w);
+    assert_int_equal(late.status, 409);
+    answer_free(&late);
+    answer after = ask(c, f, &f->helper_device);
+    assert_int_equal(after.len, before.len);
+    assert_memory_equal(after.body, before.body, after.len);
+    open_round(c, f, 100000);
+    answer_free(&before);
+    answer_free(&after);
+    fed_writer_free(&w);
+    end(f);
+}
+
 FED_TEST_WITH(masks_of_another_set_or_length_are_refused, coordinator *c) {
     federation *f = begin(c, true);
     for (size_t k = 0; k < DEVICES; k++) {
