@@ -1,6 +1,6 @@
 /* A helper's checks, and the sum of the masks of one set of devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/privacy/helper.h"
+#include "fedserver/private_helper.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Writes and reads the questions of a coordinator and the answers of its helper. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/privacy/opening.h"
+#include "fedserver/private_opening.h"
 
 #include <stdlib.h>
 #include <string.h>

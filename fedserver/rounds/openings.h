@@ -3,7 +3,7 @@
 #ifndef FEDSERVER_OPENINGS_H
 #define FEDSERVER_OPENINGS_H
 
-#include "fedserver/privacy/opening.h"
+#include "fedserver/private_opening.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/rounds.h"
 

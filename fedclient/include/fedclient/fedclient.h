@@ -352,12 +352,13 @@ fed_status fedclient_run(fedclient *client, const fedclient_run_options *options
  * certificate first, when that is due.
  *
  * hold_ms  how long the coordinator may be silent before it answers
- * *status  200, 202, 204, or a 4xx that is the caller's to handle; *word, char[32], is its error code
+ * *status  200, 202, 204, or a 4xx that is the caller's to handle
+ * word     char[32]: the error code of a 4xx
  * answer   the answer's body is appended
  *
  * Errors FED_ESTATE not enrolled; FED_ENET, FED_ETIMEOUT, FED_EBUSY try again a little later;
- * FED_EAUTH the coordinator refuses this identity, or its role; FED_ERANGE the answer is longer than
- * 1 GiB; FED_ECANCELED
+ * FED_EAUTH the coordinator refuses this identity, or its role; FED_ERANGE the answer is longer
+ * than 1 GiB; FED_ECANCELED
  */
 fed_status fedclient_post(fedclient *client, const char *path, const void *body, size_t len,
                           uint32_t hold_ms, int *status, char word[32], fed_writer *answer,

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fed/file.h"
-#include "fedserver/privacy/helper.h"
+#include "fedserver/private_helper.h"
 
 enum { DEVICES = 6, FIELDS = 320, WIDTH = 14 };
 

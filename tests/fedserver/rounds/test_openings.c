@@ -8,7 +8,7 @@
 #include "coordinator_fixture.h"
 #include "fed/own_metrics.h"
 #include "fed_cases.h"
-#include "fedserver/privacy/helper.h"
+#include "fedserver/private_helper.h"
 
 enum { DEVICES = 4, INPUTS = 100, VALUES = 2 * INPUTS + 2, HEAD = 28, BITS = 6 };
 

@@ -1,9 +1,12 @@
 /* A helper of private sums: checks a coordinator's question, and opens one set of a round. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FEDSERVER_PRIVACY_HELPER_H
-#define FEDSERVER_PRIVACY_HELPER_H
+#ifndef FEDSERVER_PRIVATE_HELPER_H
+#define FEDSERVER_PRIVATE_HELPER_H
 
-#include "fedserver/privacy/opening.h"
+#include "fed/api.h"
+#include "fedserver/private_opening.h"
+
+FED_API_BEGIN
 
 /*
  * The helper belongs to another party than the coordinator. It trusts nothing that it is asked: for
@@ -58,5 +61,7 @@ void fedserver_helper_close(fedserver_helper *helper);
  */
 fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_inquiry *question,
                                    fedserver_reply *reply, fed_error *err) FED_CHECKED;
+
+FED_API_END
 
 #endif

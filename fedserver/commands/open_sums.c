@@ -12,7 +12,7 @@
 #include "fed/version.h"
 #include "fedclient/app.h"
 #include "fedserver/commands/command.h"
-#include "fedserver/privacy/helper.h"
+#include "fedserver/private_helper.h"
 
 enum {
     HOLD_MS = 50000,

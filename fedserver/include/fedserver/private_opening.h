@@ -1,12 +1,15 @@
 /* What a coordinator asks a helper of private sums, and what the helper answers: structs, bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FEDSERVER_PRIVACY_OPENING_H
-#define FEDSERVER_PRIVACY_OPENING_H
+#ifndef FEDSERVER_PRIVATE_OPENING_H
+#define FEDSERVER_PRIVATE_OPENING_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/api.h"
 #include "fed/private_terms.h"
+
+FED_API_BEGIN
 
 /*
  * Bytes (docs/protocol.md#openings), little-endian:
@@ -59,5 +62,7 @@ void fedserver_reply_write(fed_writer *w, const fedserver_reply *reply);
 /** As fedserver_inquiry_read. reply->fields is a copy. */
 fed_status fedserver_reply_read(fed_reader *r, fedserver_reply *reply) FED_CHECKED;
 void fedserver_reply_free(fedserver_reply *reply);
+
+FED_API_END
 
 #endif
