@@ -29,6 +29,9 @@ void fed_privacy_write(fed_writer *w, const fed_privacy *privacy) {
     fed_write_u32(w, privacy->apart);
     fed_write_u8(w, privacy->helpers);
     fed_write_bytes(w, privacy->helper_key, (size_t)privacy->helpers * FED_SEAL_KEY);
+    if (privacy->helpers > 0) {
+        fed_write_u64(w, privacy->generation);
+    }
 }
 
 static bool holds(const fed_privacy *p) {
@@ -58,6 +61,7 @@ fed_status fed_privacy_read(fed_reader *r, fed_privacy *privacy) {
                 t.helper_key[k][i] = key[i];
             }
         }
+        t.generation = t.helpers > 0 ? fed_read_u64(r) : 0;
     }
     if (r->status == FED_OK && !allowed) {
         r->status = FED_EFORMAT;

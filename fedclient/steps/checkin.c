@@ -104,7 +104,7 @@ static fed_status fit(const fedclient *client, fedclient_job *job, const fedclie
     }
     if (status == FED_OK && assignment->action == FED_ACTION_TRAIN) {
         status = fedcodec_parse(assignment->task.codec_up, &job->codec, &why);
-        status = status == FED_OK ? fedclient_private_fits(job, &why) : status;
+        status = status == FED_OK ? fedclient_private_fits(client, job, &why) : status;
         status = status == FED_OK ? fedclient_participation_left(client, assignment, &why) : status;
     }
     return status == FED_OK ? FED_OK

@@ -67,7 +67,7 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
         fed_own_metrics_write(&out, &client->own);
     }
     fed_status status =
-        hides ? fedclient_private_encode(job, &update, values, &out)
+        hides ? fedclient_private_encode(client, job, &update, values, &out)
               : compress(client, job, changes ? values : NULL, changes ? NULL : values, &out);
     fedclient_record_free(&job->residual);
     if (status != FED_OK) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fed/own_metrics.h"
+#include "fed/private_terms.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/ledger.h"
 #include "fedserver/task/private_task.h"
@@ -21,11 +22,17 @@ fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout
     return ring;
 }
 
+/* What stands before the fields: FED_OWN_ENVELOPE, and what the device says to its helpers. */
+static size_t head_bytes(const fedserver_task *task) {
+    const unsigned helpers = fedserver_privacy_of(task).helpers;
+    return helpers > 0 ? 1 + fed_private_bytes(helpers) : FED_PRIVATE_HEAD;
+}
+
 static fed_status most_bytes(const fedserver_task *task, const fed_layout *layout,
                              const fedserver_phase *phase, uint64_t *most, fed_error *err) {
     (void)phase; /* no phase of a private task changes the codec */
     (void)err;
-    *most = FED_PRIVATE_HEAD + fedserver_private_fields(task, layout).bytes;
+    *most = head_bytes(task) + fedserver_private_fields(task, layout).bytes;
     return FED_OK;
 }
 
@@ -48,16 +55,18 @@ static fed_status open_fields(const fedserver_task *task, const fed_layout *layo
                               fedserver_update *update, fed_error *why) {
     const fedcodec_ring ring = fedserver_masked_ring(task, layout, update->head.round);
     const size_t bytes = ring.shape.bytes;
+    const unsigned helpers = fedserver_privacy_of(task).helpers;
     FED_TRY(check_head(update, why));
-    if (update->envelope_len != FED_PRIVATE_HEAD + bytes) {
+    if (update->envelope_len != head_bytes(task) + bytes) {
         return fed_fail(why, FED_EFORMAT, "this task's updates have %zu bytes of fields, not %zu",
                         bytes, update->envelope_len);
     }
-    if (update->envelope[0] != FED_OWN_ENVELOPE || update->envelope[1] != 0) {
-        return fed_fail(why, FED_EFORMAT, "the update is for %u helpers; this task has none",
-                        (unsigned)update->envelope[1]);
+    if (update->envelope[0] != FED_OWN_ENVELOPE || update->envelope[1] != helpers) {
+        return fed_fail(why, FED_EFORMAT, "the update is for %u helpers; this task has %u",
+                        (unsigned)update->envelope[1], helpers);
     }
-    return fedcodec_ring_check(&ring, fields_of(update, bytes), bytes, why);
+    /* Masked fields are any bits: what a device hides there, rounds/openings.h can't see either. */
+    return helpers > 0 ? FED_OK : fedcodec_ring_check(&ring, fields_of(update, bytes), bytes, why);
 }
 
 static void drop(fedserver_update *update) {

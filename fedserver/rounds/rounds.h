@@ -97,6 +97,10 @@ typedef struct fedserver_training {
     /* [arch.layout.size]: the next version's values while fedserver_training_take runs, else
      * NULL */
     const float *given;
+    /* SHA-256 of the values of a version, for the terms of private rounds (rounds/openings.h) */
+    bool hashed;
+    uint32_t hashed_version;
+    uint8_t model_hash[FED_SHA256_SIZE];
     /* makes the next version; NULL: no version is being made */
     fedserver_closing *closing;
     fedserver_closing *tidying; /* frees the previous version; NULL: there is nothing to free */

@@ -1,6 +1,7 @@
 /* Runs a task from its start to its last round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
+#include "fedserver/rounds/openings.h"
 
 #include <assert.h>
 #include <math.h>
@@ -411,6 +412,9 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
     FED_TRY(put_own(rounds, t, &made->own, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
+    if (fedserver_openings_has_helper(&t->task)) {
+        FED_TRY(rounds->store->opening_clear(rounds->db, t->task.wire.id, t->round.number, err));
+    }
     FED_TRY(prune_leases(rounds, t, err));
     fedserver_closing_take(t);
     FED_TRY(prune_deltas(rounds, t, reach, err));
@@ -443,6 +447,11 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
 static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                               fed_error *err) {
     fed_status status = FED_OK;
+    bool awaits = false;
+    FED_TRY(fedserver_openings_await(rounds, t, &awaits, err));
+    if (awaits) {
+        return FED_OK; /* the next call comes with the opening */
+    }
     if (t->closing == NULL) {
         FED_TRY(fedserver_closing_begin(rounds, t, err));
     }
@@ -459,7 +468,8 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
 
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(fedserver_ledger_charge(rounds, t, err));
-    if (!fedserver_closing_apart(rounds, t)) {
+    /* A helper is asked about this set: after a restart it must be the same one. */
+    if (!fedserver_closing_apart(rounds, t) && !fedserver_openings_has_helper(&t->task)) {
         return FED_OK;
     }
     fedserver_training_say(rounds, t, t->round.number, FED_LOG_INFO, "closes with %u updates",
@@ -497,6 +507,8 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
     if (action == FEDSERVER_DO_CLOSE) {
         FED_TRY(settle_round(rounds, t, err));
+        /* a helper's held request is answered now */
+        rounds->epoch += fedserver_openings_has_helper(&t->task);
     } else if (action == FEDSERVER_DO_REOPEN) {
         FED_TRY(reopen(rounds, t, &before, now_ms, err));
     }

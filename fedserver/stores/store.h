@@ -516,6 +516,18 @@ typedef struct fedserver_store {
     fed_status (*noise_forget)(void *db, uint64_t task, uint32_t after, uint32_t last,
                                fed_error *err) FED_CHECKED;
 
+    /** Store the masks of a round of a private task (rounds/openings.h), once: another call for the
+     * round replaces them. */
+    fed_status (*opening_put)(void *db, uint64_t task, uint32_t round, const void *masks,
+                              size_t len, fed_error *err) FED_CHECKED;
+    /** Copy the masks of a round into masks[len]. *found: the store has them. masks NULL: only look
+     * whether it has. FED_EFORMAT: they have another length. */
+    fed_status (*opening_find)(void *db, uint64_t task, uint32_t round, void *masks, size_t len,
+                               bool *found, fed_error *err) FED_CHECKED;
+    /** Delete the task's masks of rounds up to `round`. */
+    fed_status (*opening_clear)(void *db, uint64_t task, uint32_t round,
+                                fed_error *err) FED_CHECKED;
+
     /** Store an update. body: the body of POST /v1/update, unchanged. FED_EIO: the lease has an
      * update already. Where the write runs later, the commit may be the call that returns
      * FED_EIO. */

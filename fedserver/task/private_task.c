@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "fed/point.h"
 #include "fedcodec/ring.h"
 #include "fedserver/privacy/accountant.h"
 #include "fedserver/privacy/sampler.h"
@@ -53,6 +54,10 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
         told.epsilon = task->epsilon;
         told.delta = task->delta;
         told.participations = task->participations;
+    }
+    if (task->helper[0] != '\0') {
+        /* A stored task was checked, so its key is one. */
+        told.helpers = fed_unhex(task->helper, told.helper_key[0], FED_SEAL_KEY) == FED_OK;
     }
     return told;
 }
@@ -136,6 +141,13 @@ static bool has_scaffold(const fedserver_task *task) {
            optimizer.scaffold_share > 0;
 }
 
+static bool has_bad_helper(const fedserver_task *task) {
+    uint8_t key[FED_SEAL_KEY];
+    fed_error why;
+    return task->helper[0] != '\0' && (fed_unhex(task->helper, key, sizeof key) != FED_OK ||
+                                       fed_point_check(key, &why) != FED_OK);
+}
+
 static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
                              fedserver_field_id *id, fed_error *why) {
     fedserver_strategy strategy;
@@ -145,6 +157,8 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
     const fault faults[] = {
         {task->clip == 0, FEDSERVER_FIELD_CLIP,
          "it is missing: codec_up ring sends updates up to a length; let clip be that length"},
+        {has_bad_helper(task), FEDSERVER_FIELD_HELPER,
+         "it is not the seal key of a helper: 130 hex digits, as in its helper.pem"},
         {changes_codec_up(task), FEDSERVER_FIELD_CODEC_UP,
          "the updates of a private task keep one codec; leave codec_up out of the phases"},
         {codec.stage != 0, FEDSERVER_FIELD_CODEC_UP,
@@ -185,6 +199,9 @@ static fed_status check_promise(const fedserver_task *task, const fed_arch *arch
         {promises && task->clip == 0, FEDSERVER_FIELD_EPSILON,
          "noise hides updates of a bounded length only; let codec_up be ring:b=5 and clip that "
          "length"},
+        {promises && task->helper[0] != '\0', FEDSERVER_FIELD_HELPER,
+         "the coordinator adds the noise of epsilon, so it would read the sum without noise; leave "
+         "helper or epsilon out"},
         {promises && task->delta == 0, FEDSERVER_FIELD_DELTA,
          "it is missing: how often the promise of epsilon may fail, such as 1e-5"},
         {promises && task->participations == 0, FEDSERVER_FIELD_PARTICIPATIONS,
@@ -203,6 +220,12 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
     if (any_ring(task)) {
         FED_TRY(check_ring(task, arch, id, why));
         return check_promise(task, arch, id, why);
+    }
+    if (task->helper[0] != '\0') {
+        *id = FEDSERVER_FIELD_HELPER;
+        return fed_fail(why, FED_EINVAL,
+                        "a helper opens sums of codec ring only; let codec_up be ring:b=5, or "
+                        "leave helper out");
     }
     FED_TRY(check_promise(task, arch, id, why));
     if (task->clip != 0) {

@@ -65,7 +65,7 @@ THIRD_PARTY = {
     "jni.h": ["fedclient/bindings/java/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
     "gnutls/": ["fedserver/http/http_tls.c", "fedserver/http/http_health.c", "fedserver/cluster/cluster_tls.c", "fedserver/identity/certificates.c"],
-    "sqlite3.h": ["fedserver/stores/sqlite/"],
+    "sqlite3.h": ["fedserver/stores/sqlite/", "fedserver/privacy/helper_state.c"],
     "libpq-fe.h": ["fedserver/stores/postgres/"],
     "jansson.h": ["fedserver/"],
     "mpi.h": ["fedclient/datacenter/links/mpi/"],

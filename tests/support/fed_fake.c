@@ -140,7 +140,8 @@ static void write_snapshot(const fed_fake *fake, fed_writer *answer) {
     memcpy(copy, fake->model, n * sizeof *copy);
     fed_writer_growing(&envelope);
     assert_fed_ok_err(fedcodec_parse("float32", &whole, &err));
-    void *work = malloc(fedcodec_envelope_work_size(&whole, &fake->arch.layout, 0));
+    void *work =
+        malloc(fedcodec_envelope_work_size(&whole, &fake->arch.layout, fake->task.small_tensor));
     assert_non_null(work);
     assert_fed_ok(
         fedcodec_envelope_encode(&whole, &fake->arch.layout, 0, copy, NULL, work, &envelope));
@@ -199,8 +200,30 @@ static void own(fed_fake *fake, fed_reader *body) {
     assert_true(!fake->no_own || fake->own.count == 0);
 }
 
+/* As a helper: check the signature, open the seed, and take its mask off the fields. */
+static void unmask(fed_fake *fake, uint64_t lease, const fedcodec_ring *ring, const uint8_t *body,
+                   size_t len, uint32_t *sums) {
+    fed_error err;
+    fed_reader r;
+    fed_reader_init(&r, body + 1, len - 1);
+    assert_fed_ok(fed_private_read(&r, &fake->sealed));
+    assert_int_equal(fed_reader_left(&r), ring->shape.bytes);
+    assert_fed_ok_err(fed_private_check(&fake->sealed, lease, &err));
+    assert_fed_ok_err(
+        fed_private_open(&fake->sealed, 0, lease, fake->helper_secret, fake->seed, &err));
+    uint32_t *mask = calloc(ring->shape.fields, sizeof *mask);
+    assert_non_null(mask);
+    assert_fed_ok(fed_private_mask(fake->seed, ring->shape.width, 0, mask, ring->shape.fields));
+    fed_private_unpack(fed_read_bytes(&r, ring->shape.bytes), ring->shape.width, 0, sums,
+                       ring->shape.fields);
+    for (size_t i = 0; i < ring->shape.fields; i++) {
+        sums[i] -= mask[i];
+    }
+    free(mask);
+}
+
 /* Append the envelope of what a private update alone stands for. */
-static void open_fields(const fed_fake *fake, const fedcodec *codec, uint32_t round,
+static void open_fields(fed_fake *fake, uint64_t lease, const fedcodec *codec, uint32_t round,
                         const uint8_t *body, size_t len, fed_writer *envelope) {
     const size_t n = fake->arch.layout.size;
     fedcodec_ring ring = {
@@ -209,11 +232,15 @@ static void open_fields(const fed_fake *fake, const fedcodec *codec, uint32_t ro
     float *values = calloc(n, sizeof *values);
     fedcodec whole;
     assert_true(sums != NULL && values != NULL);
-    assert_int_equal(len, FED_PRIVATE_HEAD + ring.shape.bytes);
-    assert_true(body[0] == FED_OWN_ENVELOPE && body[1] == 0);
-    assert_fed_ok(fedcodec_ring_check(&ring, body + FED_PRIVATE_HEAD, ring.shape.bytes, NULL));
+    assert_true(body[0] == FED_OWN_ENVELOPE && body[1] == fake->privacy.helpers);
     fed_privacy_draw(fake->task.id, round, ring.draw);
-    fedcodec_ring_add(&ring, body + FED_PRIVATE_HEAD, sums);
+    if (fake->privacy.helpers > 0) {
+        unmask(fake, lease, &ring, body, len, sums);
+    } else {
+        assert_int_equal(len, FED_PRIVATE_HEAD + ring.shape.bytes);
+        assert_fed_ok(fedcodec_ring_check(&ring, body + FED_PRIVATE_HEAD, ring.shape.bytes, NULL));
+        fedcodec_ring_add(&ring, body + FED_PRIVATE_HEAD, sums);
+    }
     (void)fedcodec_ring_sums(&ring, sums);
     fedcodec_ring_change(&ring, sums, 1, values);
     assert_fed_ok(fedcodec_parse("float32", &whole, NULL));
@@ -256,7 +283,7 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     assert_fed_ok_err(fedcodec_parse(fake->task.codec_up, &codec, &err));
     if (fedcodec_is_ring(codec.vtable)) {
         assert_true(m.samples == 1 && m.loss == 0 && fake->own.count == 0);
-        open_fields(fake, &codec, m.round, body + r.pos, fed_reader_left(&r), &opened);
+        open_fields(fake, m.lease, &codec, m.round, body + r.pos, fed_reader_left(&r), &opened);
         envelope = opened.data;
         size = opened.len;
         assert_fed_ok(fedcodec_parse("float32", &codec, NULL));

@@ -35,6 +35,8 @@ typedef struct fed_privacy {
     uint32_t participations, apart;
     uint8_t helpers; /* 0: the coordinator sums in the open; at most FED_HELPERS */
     uint8_t helper_key[FED_HELPERS][FED_SEAL_KEY]; /* the keys of the first `helpers` are sent */
+    uint64_t
+        generation; /* of the coordinator's store, another one after a restore; sent with keys */
 } fed_privacy;
 
 /*

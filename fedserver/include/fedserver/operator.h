@@ -310,10 +310,11 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
 typedef enum fedserver_role {
     FEDSERVER_ROLE_DEVICE = 0,    /* trains */
     FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
-    FEDSERVER_ROLE_OPERATOR = 2   /* reads the status */
+    FEDSERVER_ROLE_OPERATOR = 2,  /* reads the status */
+    FEDSERVER_ROLE_HELPER = 3     /* opens the sums of private tasks */
 } fedserver_role;
 
-/** "device", "evaluator", "operator"; NULL: there is no such role. */
+/** "device", "evaluator", "operator", "helper"; NULL: there is no such role. */
 const char *fedserver_role_name(fedserver_role role);
 
 /* Sizes in bytes, with the NUL: of a tag; of a device's name, which is printable UTF-8; of the

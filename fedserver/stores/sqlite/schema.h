@@ -107,7 +107,9 @@
     "ALTER TABLE rounds ADD COLUMN noise_key BLOB;"                                                \
     "CREATE TABLE ledger (task INTEGER NOT NULL REFERENCES tasks, device INTEGER NOT NULL,"        \
     " taken INTEGER NOT NULL, last_round INTEGER NOT NULL, PRIMARY KEY (task, device))"            \
-    " STRICT, WITHOUT ROWID;"
+    " STRICT, WITHOUT ROWID;"                                                                      \
+    "CREATE TABLE openings (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"       \
+    " masks BLOB NOT NULL, PRIMARY KEY (task, round)) STRICT;"
 
 /*
  * The tables of a new server.db.

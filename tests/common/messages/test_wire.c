@@ -664,7 +664,7 @@ FED_TEST(what_a_private_task_asks_travels_with_its_capability_only) {
     assert_memory_equal(&got.privacy, &m.privacy, sizeof got.privacy);
     m.capabilities = 0;
     assert_fed_ok(private_comes_back(&m, &without, &got));
-    assert_int_equal(with, without + 4 + 3 * 4 + 8 + 2 * 4 + 2 * 4 + 1 + FED_SEAL_KEY);
+    assert_int_equal(with, without + 4 + 3 * 4 + 8 + 2 * 4 + 2 * 4 + 1 + FED_SEAL_KEY + 8);
     assert_true(got.privacy.clip == 0);
     m.capabilities = FED_CAN_PRIVATE;
     m.privacy.clip = 0;

@@ -143,9 +143,9 @@ static void decline(fed_device *d, const char *why) {
     assert_int_equal(d->calls, 0); /* it has not trained */
 }
 
-FED_TEST_WITH(updates_for_helpers_are_declined, fed_device *d) {
-    d->fake.privacy.helpers = 1;
-    decline(d, "1 helpers");
+FED_TEST_WITH(updates_for_two_helpers_are_declined, fed_device *d) {
+    d->fake.privacy.helpers = 2;
+    decline(d, "2 helpers");
 }
 
 FED_TEST_WITH(a_codec_without_a_clip_is_declined, fed_device *d) {

@@ -103,6 +103,8 @@ static const struct use {
 } uses[COMMANDS] = {[COMMAND_init] = {"", "holds a coordinator already"},
                     [COMMAND_run] = {"--front-port 0 --devices-port 0", "is being served by"},
                     [COMMAND_front] = {"--front-port 0 --devices-port 1", NULL},
+                    [COMMAND_helper] = {"--upstream https://127.0.0.1:1 --upstream-ca ca.pem",
+                                        "is not enrolled yet"},
                     [COMMAND_token] = {"", NULL},
                     [COMMAND_tokens] = {"", NULL},
                     [COMMAND_task] = {"task.json", NULL},
