@@ -22,6 +22,7 @@
 #include "fedserver/rounds/running.h"
 #include "fedserver/rounds/update_limit.h"
 #include "fedserver/stores/stores.h"
+#include "fedserver/task/private_task.h"
 
 enum { PATH_SIZE = 1024, TICK_MS = 1000, LEAD_LOOK_MS = 100 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
@@ -432,7 +433,7 @@ static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
             continue;
         }
         const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
-        if (closing && t->closing == NULL && !fedserver_openings_has_helper(&t->task)) {
+        if (closing && t->closing == NULL && !fedserver_task_has_helper(&t->task)) {
             return now_ms;
         }
         if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {

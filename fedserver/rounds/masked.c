@@ -24,7 +24,7 @@ fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout
 
 /* What stands before the fields: FED_OWN_ENVELOPE, and what the device says to its helpers. */
 static size_t head_bytes(const fedserver_task *task) {
-    const unsigned helpers = fedserver_privacy_of(task).helpers;
+    const unsigned helpers = fedserver_task_has_helper(task);
     return helpers > 0 ? 1 + fed_private_bytes(helpers) : FED_PRIVATE_HEAD;
 }
 
@@ -55,7 +55,7 @@ static fed_status open_fields(const fedserver_task *task, const fed_layout *layo
                               fedserver_update *update, fed_error *why) {
     const fedcodec_ring ring = fedserver_masked_ring(task, layout, update->head.round);
     const size_t bytes = ring.shape.bytes;
-    const unsigned helpers = fedserver_privacy_of(task).helpers;
+    const unsigned helpers = fedserver_task_has_helper(task);
     FED_TRY(check_head(update, why));
     if (update->envelope_len != head_bytes(task) + bytes) {
         return fed_fail(why, FED_EFORMAT, "this task's updates have %zu bytes of fields, not %zu",

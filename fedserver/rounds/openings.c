@@ -12,10 +12,6 @@
 
 enum { HASHED = 256 /* values that are made bytes at a time */ };
 
-bool fedserver_openings_has_helper(const fedserver_task *task) {
-    return fedserver_task_is_private(task) && fedserver_privacy_of(task).helpers > 0;
-}
-
 /* SHA-256 of the values as little-endian bytes, once a version. */
 static void hash_model(fedserver_training *t) {
     uint8_t bytes[4 * HASHED];
@@ -50,7 +46,7 @@ void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms) {
     terms->width = ring.shape.width;
     terms->fields = ring.shape.fields;
     memcpy(terms->draw, ring.draw, sizeof terms->draw);
-    terms->privacy = fedserver_privacy_of(&t->task);
+    terms->privacy = fedserver_privacy_of(&t->task, &t->arch.layout);
 }
 
 /* Read what stands between an update's first byte and its fields. */
@@ -68,7 +64,7 @@ fed_status fedserver_openings_check(fedserver_training *t,
     fed_private_terms terms;
     uint8_t digest[FED_SHA256_SIZE], signer[FED_SHA256_SIZE];
     fed_error reason;
-    if (!fedserver_openings_has_helper(&t->task)) {
+    if (!fedserver_task_has_helper(&t->task)) {
         return FED_OK;
     }
     if (read_private(update, &sealed) != FED_OK) {
@@ -97,7 +93,7 @@ fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_tr
                                     bool *awaits, fed_error *err) {
     *awaits = false;
     if (t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL && t->given == NULL &&
-        fedserver_openings_has_helper(&t->task)) {
+        fedserver_task_has_helper(&t->task)) {
         bool found = false;
         FED_TRY(rounds->store->opening_find(rounds->db, t->task.wire.id, t->round.number, NULL, 0,
                                             &found, err));
@@ -181,7 +177,7 @@ fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver
                                        fed_error *err) {
     const size_t len = ring->shape.bytes;
     bool found = false;
-    if (!fedserver_openings_has_helper(&t->task)) {
+    if (!fedserver_task_has_helper(&t->task)) {
         return FED_OK;
     }
     uint8_t *fields = malloc(len);

@@ -15,9 +15,6 @@
  * round's updates.
  */
 
-/** Does the task have a helper? */
-bool fedserver_openings_has_helper(const fedserver_task *task);
-
 /** The terms of the round that is open. *terms is the training's until its version changes. */
 void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms);
 

@@ -24,6 +24,7 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 
 static fed_status append_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
                                fed_error *err) {
@@ -412,7 +413,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
     FED_TRY(put_own(rounds, t, &made->own, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
-    if (fedserver_openings_has_helper(&t->task)) {
+    if (fedserver_task_has_helper(&t->task)) {
         FED_TRY(rounds->store->opening_clear(rounds->db, t->task.wire.id, t->round.number, err));
     }
     FED_TRY(prune_leases(rounds, t, err));
@@ -469,7 +470,7 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(fedserver_ledger_charge(rounds, t, err));
     /* A helper is asked about this set: after a restart it must be the same one. */
-    if (!fedserver_closing_apart(rounds, t) && !fedserver_openings_has_helper(&t->task)) {
+    if (!fedserver_closing_apart(rounds, t) && !fedserver_task_has_helper(&t->task)) {
         return FED_OK;
     }
     fedserver_training_say(rounds, t, t->round.number, FED_LOG_INFO, "closes with %u updates",
@@ -508,7 +509,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
     if (action == FEDSERVER_DO_CLOSE) {
         FED_TRY(settle_round(rounds, t, err));
         /* a helper's held request is answered now */
-        rounds->epoch += fedserver_openings_has_helper(&t->task);
+        rounds->epoch += fedserver_task_has_helper(&t->task);
     } else if (action == FEDSERVER_DO_REOPEN) {
         FED_TRY(reopen(rounds, t, &before, now_ms, err));
     }

@@ -25,7 +25,7 @@ static fed_status waits_for(fedserver *server, const fedserver_training *t,
                             const uint8_t key[FED_SEAL_KEY], bool *waits, fed_error *err) {
     FED_TRY(fedserver_openings_await(&server->rounds, t, waits, err));
     if (*waits) {
-        const fed_privacy told = fedserver_privacy_of(&t->task);
+        const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
         *waits = memcmp(told.helper_key[0], key, FED_SEAL_KEY) == 0;
     }
     return FED_OK;

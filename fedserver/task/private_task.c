@@ -24,6 +24,10 @@ bool fedserver_task_promises(const fedserver_task *task) {
     return task->epsilon > 0;
 }
 
+bool fedserver_task_has_helper(const fedserver_task *task) {
+    return task->helper[0] != '\0';
+}
+
 static double multiplier(const fedserver_task *task) {
     return fedserver_privacy_z(task->epsilon, task->delta, task->participations, 1);
 }
@@ -55,7 +59,7 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
         told.delta = task->delta;
         told.participations = task->participations;
     }
-    if (task->helper[0] != '\0') {
+    if (fedserver_task_has_helper(task)) {
         /* A stored task was checked, so its key is one. */
         told.helpers = fed_unhex(task->helper, told.helper_key[0], FED_SEAL_KEY) == FED_OK;
     }
@@ -199,7 +203,7 @@ static fed_status check_promise(const fedserver_task *task, const fed_arch *arch
         {promises && task->clip == 0, FEDSERVER_FIELD_EPSILON,
          "noise hides updates of a bounded length only; let codec_up be ring:b=5 and clip that "
          "length"},
-        {promises && task->helper[0] != '\0', FEDSERVER_FIELD_HELPER,
+        {promises && fedserver_task_has_helper(task), FEDSERVER_FIELD_HELPER,
          "the coordinator adds the noise of epsilon, so it would read the sum without noise; leave "
          "helper or epsilon out"},
         {promises && task->delta == 0, FEDSERVER_FIELD_DELTA,
@@ -221,7 +225,7 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
         FED_TRY(check_ring(task, arch, id, why));
         return check_promise(task, arch, id, why);
     }
-    if (task->helper[0] != '\0') {
+    if (fedserver_task_has_helper(task)) {
         *id = FEDSERVER_FIELD_HELPER;
         return fed_fail(why, FED_EINVAL,
                         "a helper opens sums of codec ring only; let codec_up be ring:b=5, or "

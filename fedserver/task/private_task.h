@@ -17,6 +17,9 @@ bool fedserver_task_is_private(const fedserver_task *task);
  * are counted (rounds/ledger.h). */
 bool fedserver_task_promises(const fedserver_task *task);
 
+/** Has the task a helper, who opens the sums of its rounds? */
+bool fedserver_task_has_helper(const fedserver_task *task);
+
 /** What devices are told of the task in an assignment. All 0 where it is not private. layout: that
  * of its model. */
 fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *layout);
