@@ -53,21 +53,29 @@ static size_t blocks(const fedcodec_ring *ring) {
 
 /* -- The rotation: the Hadamard matrix without its scale -- */
 
-#define ROTATE(name, type)                                                                         \
-    static void name(type *restrict v, size_t n) {                                                 \
-        for (size_t step = n / 2; step > 0; step /= 2) {                                           \
-            for (size_t start = 0; start < n; start += 2 * step) {                                 \
-                for (size_t i = start; i < start + step; i++) {                                    \
-                    const type a = v[i], b = v[i + step];                                          \
-                    v[i] = a + b;                                                                  \
-                    v[i + step] = a - b;                                                           \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
+static void rotate(float *restrict v, size_t n) {
+    for (size_t step = n / 2; step > 0; step /= 2) {
+        for (size_t start = 0; start < n; start += 2 * step) {
+            for (size_t i = start; i < start + step; i++) {
+                const float a = v[i], b = v[i + step];
+                v[i] = a + b;
+                v[i + step] = a - b;
+            }
+        }
     }
+}
 
-ROTATE(rotate, float)
-ROTATE(rotate_sums, int64_t)
+static void rotate_sums(int64_t *restrict v, size_t n) {
+    for (size_t step = n / 2; step > 0; step /= 2) {
+        for (size_t start = 0; start < n; start += 2 * step) {
+            for (size_t i = start; i < start + step; i++) {
+                const int64_t a = v[i], b = v[i + step];
+                v[i] = a + b;
+                v[i + step] = a - b;
+            }
+        }
+    }
+}
 
 /* sqrt(B): B is a power of 4. */
 static double root(uint32_t block) {
@@ -156,7 +164,7 @@ static int32_t level_of(float v, uint32_t random, int32_t most) {
 static fed_status round_all(const encoding *e, uint8_t *dst, double *squares) {
     const fed_privacy_fields *f = &e->ring->shape;
     packer p = {.dst = dst};
-    float v[BLOCK];
+    float v[BLOCK] = {0};
     uint32_t random[BLOCK];
     int64_t sum = 0;
     for (size_t block = 0; block < blocks(e->ring); block++) {
@@ -251,7 +259,7 @@ void fedcodec_ring_change(const fedcodec_ring *ring, const uint32_t *sums, doubl
                           float *change) {
     const fed_privacy_fields *f = &ring->shape;
     const double scale = root(f->block) * divisor;
-    int64_t v[BLOCK];
+    int64_t v[BLOCK] = {0};
     bool minus[BLOCK];
     memset(change, 0, f->n * sizeof *change);
     for (size_t block = 0; block < blocks(ring); block++) {

@@ -15,8 +15,7 @@ static const char *const waits[] = {
     [FED_WAIT_NO_MODEL] = "every model is measured; this device waits for the next one",
     [FED_WAIT_FINISHED] = "all tasks are finished; this device waits for another",
     [FED_WAIT_DECLINED] = "this device has declined the tasks that run; it waits for another",
-    [FED_WAIT_SPENT] = "this device has taken part as often as its privacy allows; it waits for "
-                       "another task"};
+    [FED_WAIT_SPENT] = "this device's privacy is spent; it waits for another task"};
 
 static void say_wait(const fed_log *log, const fedclient_event *before,
                      const fedclient_event *event, const char *why) {

@@ -2,7 +2,6 @@
  * change, and commits it with upstream's next version. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/edge.h"
-#include "fedcodec/ring.h"
 
 #include <assert.h>
 #include <stdio.h>

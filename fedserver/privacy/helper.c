@@ -130,8 +130,8 @@ static bool has_twice(const void *list, size_t count, size_t size) {
 
 static fed_status check_twice(const inquiry *q, bool *passed) {
     const size_t n = q->question->count;
-    uint8_t(*names)[FED_SHA256_SIZE] = calloc(n, sizeof *names);
-    uint64_t *leases = calloc(n, sizeof *leases);
+    uint8_t(*names)[FED_SHA256_SIZE] = calloc(n + 1, sizeof *names);
+    uint64_t *leases = calloc(n + 1, sizeof *leases);
     if (names != NULL && leases != NULL) {
         memcpy(names, q->fingerprints, n * sizeof *names);
         for (size_t k = 0; k < n; k++) {

@@ -37,8 +37,8 @@ static void check_seal(const uint8_t *data, size_t size) {
     require(fed_private_open(&m, 0, 1, secret, seed, &err) != FED_OK);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    check_terms(data, size);
-    check_seal(data, size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
+    check_terms(data, len);
+    check_seal(data, len);
     return 0;
 }
