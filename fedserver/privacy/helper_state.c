@@ -23,8 +23,8 @@ static const char *const texts[STATEMENTS] = {
     "SELECT set_digest FROM openings WHERE generation = ? AND task = ? AND round = ?",
     "INSERT INTO openings VALUES (?, ?, ?, ?)",
     "SELECT taken, last_round FROM devices WHERE task = ? AND device = ?",
-    "INSERT INTO devices VALUES (?, ?, 1, ?) ON CONFLICT (task, device)"
-    " DO UPDATE SET taken = taken + 1, last_round = excluded.last_round",
+    ("INSERT INTO devices VALUES (?, ?, 1, ?) ON CONFLICT (task, device)"
+     " DO UPDATE SET taken = taken + 1, last_round = excluded.last_round"),
 };
 
 struct fedserver_helper_state {

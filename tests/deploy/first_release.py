@@ -42,7 +42,7 @@ BESIDE = {
     "init": [("", 1, "holds a coordinator already"), ("--keep", 0, "left as it is")],
     "run": [("--front-port 0 --devices-port 0", 1, "is being served by process %d")],
     "front": [("--front-port 0 --devices-port 1", 1, OLDER)],
-    "helper": [("--upstream https://127.0.0.1:1 --upstream-ca ca.pem", 1, "is not enrolled yet")],
+    "helper": [("--upstream https://127.0.0.1:1 --upstream-ca ca.pem", 1, "can't open ca.pem")],
     "token": [("", 1, OLDER)],
     "tokens": [("", 1, OLDER), ("--json", 1, OLDER)],
     "task": [("{work}/task.json", 1, OLDER)],
