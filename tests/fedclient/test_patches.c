@@ -40,10 +40,10 @@ static void write_patch(world *w, const char *query, fed_writer *answer) {
     w->wholes += whole;
 }
 
-/* Set FED_CAN_PATCH in the capabilities, which WAIT does not have. Behind them is a clip of 0. */
+/* Set FED_CAN_PATCH in the capabilities, an answer's last field, which WAIT does not have. */
 static void offer(fed_writer *answer) {
     if (answer->data[0] != FED_ACTION_WAIT) {
-        answer->data[answer->len - 8] |= FED_CAN_PATCH;
+        answer->data[answer->len - 4] |= FED_CAN_PATCH;
     }
 }
 
