@@ -184,7 +184,8 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
          "round_robin"},
         {arch->trained < arch->layout.size, FEDSERVER_FIELD_MODEL,
          "it has running statistics, which can't be clipped; take groupnorm instead of bn"},
-        {fed_privacy_width((unsigned)codec.param[0], task->rules.cohort, 0) == 0,
+        {is_ring(task->wire.codec_up) &&
+             fed_privacy_width((unsigned)codec.param[0], task->rules.cohort, 0) == 0,
          FEDSERVER_FIELD_COHORT,
          "the sum of so many levels does not fit into 32 bits; let b of codec_up be smaller"},
     };
@@ -211,7 +212,8 @@ static fed_status check_promise(const fedserver_task *task, const fed_arch *arch
         {promises && task->participations == 0, FEDSERVER_FIELD_PARTICIPATIONS,
          "it is missing: the rounds in which a device takes part at most; with more of them each "
          "round needs more noise"},
-        {whole && task->clip > 0 && fedserver_private_fields(task, &arch->layout).width == 0,
+        {whole && task->clip > 0 && is_ring(task->wire.codec_up) &&
+             fedserver_private_fields(task, &arch->layout).width == 0,
          FEDSERVER_FIELD_EPSILON,
          "the sum of a round and its noise do not fit into 32 bits; let b of codec_up be smaller, "
          "or epsilon larger"},
