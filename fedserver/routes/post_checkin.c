@@ -244,11 +244,8 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     FED_TRY(find_work(server, call, &checkin, &answer, &admit_ms, err));
     int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
-    /* Do not hold back the answer that tells an evaluator, or a program that has just started, that
-     * the tasks are over: it may want to end. */
-    const bool begins =
-        checkin.role == FED_ROLE_EVALUATE || (checkin.capabilities & FED_STARTED) != 0;
-    const bool news = begins && answer.reason == FED_WAIT_FINISHED;
+    /* Do not hold back the answer that tells an evaluator that the tasks are over. */
+    bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;
         response->hold_ms =
