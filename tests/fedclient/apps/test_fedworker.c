@@ -297,6 +297,7 @@ static void stop_and_go_on(const char *options, int number) {
     await_file("gang");
     assert_int_equal(kill(program, number), 0);
     assert_int_equal(wait_for(program), 130);
+    await_words("gang.out", "told to stop: ends after this step; a second signal ends it now");
     const unsigned steps = stopped_after("gang.out") + 20;
     assert_true(steps > 20);
     snprintf(args, sizeof args, TRAIN "--steps %u --checkpoint gang --resume --summary out.json %s",
