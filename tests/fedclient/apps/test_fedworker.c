@@ -298,7 +298,8 @@ static void stop_and_go_on(const char *options, int number) {
     assert_int_equal(kill(program, number), 0);
     assert_int_equal(wait_for(program), 130);
     read_output("gang.out", text);
-    assert_non_null(strstr(text, "told to stop: ends after this step; a second signal ends it now"));
+    assert_non_null(
+        strstr(text, "told to stop: ends after this step; a second signal ends it now"));
     const unsigned steps = stopped_after("gang.out") + 20;
     assert_true(steps > 20);
     snprintf(args, sizeof args, TRAIN "--steps %u --checkpoint gang --resume --summary out.json %s",
