@@ -291,12 +291,15 @@ static unsigned stopped_after(const char *output) {
 /* Stop a worker group by a signal. The run that goes on from its checkpoint must end with the bits
  * of a run that was never stopped. */
 static void stop_and_go_on(const char *options, int number) {
-    char args[600], a[32];
+    char args[600], a[32], text[OUTPUT];
     snprintf(args, sizeof args, TRAIN "--steps 10000000 --every 100 --checkpoint gang %s", options);
     const pid_t program = start(args, "gang.out");
     await_file("gang");
     assert_int_equal(kill(program, number), 0);
     assert_int_equal(wait_for(program), 130);
+    read_output("gang.out", text);
+    assert_non_null(
+        strstr(text, "told to stop: ends after this step; a second signal ends it now"));
     const unsigned steps = stopped_after("gang.out") + 20;
     assert_true(steps > 20);
     snprintf(args, sizeof args, TRAIN "--steps %u --checkpoint gang --resume --summary out.json %s",
