@@ -120,11 +120,10 @@ fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
 
 /** With an optimizer at the owners: make w->owner for a new exchange; at a run's begin teach the
- * owners what they do not know; count an exchange that was taken whole; in settle ask the owners
- * for params and state; before a join go back to the last settle. */
+ * owners what they do not know; in settle ask the owners for params and state; before a join go
+ * back to the last settle. */
 void feddc_worker_owner_open(feddc_worker *w);
 fed_status feddc_worker_owner_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
-fed_status feddc_worker_owner_taken(feddc_worker *w, uint32_t turn, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_owner_gather(feddc_worker *w, fed_error *err) FED_CHECKED;
 void feddc_worker_owner_fall_back(feddc_worker *w);
 

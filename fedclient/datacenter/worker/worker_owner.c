@@ -10,8 +10,8 @@
  * owners need is taught before the first run, and again when the caller has changed params or
  * state: then the replica begins with params. */
 
-/* The owner's vectors: weights, the number of steps (its first value), and the parts of the
- * optimizer's state that have a value for each parameter. */
+/* The owner's vectors: weights, the number of steps (each value is this number), and the parts of
+ * the optimizer's state that have a value for each parameter. */
 enum { WEIGHTS, STEPS, FIRST_PART, PARTS_MOST = FEDDC_REPLICA - FIRST_PART };
 
 static size_t moments_of(const feddc_worker *w) {
@@ -49,7 +49,8 @@ static float *vector_of(const feddc_worker *w, uint32_t what) {
                                                            : NULL;
 }
 
-/* Count the step once, before its first part. */
+/* Count the step once, before its first part. Only the engine's thread counts: it may begin the next
+ * turn before the worker has ended this one. */
 static fed_status begin_turn(feddc_worker *w, uint32_t turn, fed_error *err) {
     if (w->stepped && w->stepped_turn == turn) {
         return FED_OK;
@@ -68,9 +69,17 @@ static fed_status step(void *user, uint32_t turn, size_t offset, const float *su
     return FED_OK;
 }
 
+static void fill(float *values, float value, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        values[i] = value;
+    }
+}
+
 static void tell(void *user, uint32_t what, size_t offset, float *values, size_t n) {
-    const float *vector = vector_of(user, what);
-    if (vector != NULL) {
+    const float *steps = steps_of(user), *vector = vector_of(user, what);
+    if (what == STEPS && steps != NULL) {
+        fill(values, *steps, n);
+    } else if (vector != NULL) {
         memcpy(values, vector + offset, n * sizeof *values);
     }
 }
@@ -91,11 +100,6 @@ void feddc_worker_owner_open(feddc_worker *w) {
     w->stepped = w->taught = false;
 }
 
-fed_status feddc_worker_owner_taken(feddc_worker *w, uint32_t turn, fed_error *err) {
-    /* a rank that owns nothing only counts */
-    return begin_turn(w, turn, err);
-}
-
 typedef fed_status vector_call(feddc_exchange *x, uint32_t step, uint32_t what, float *values,
                                fed_error *err);
 
@@ -110,15 +114,13 @@ static fed_status call(feddc_worker *w, vector_call *how, uint32_t what, float *
     return status;
 }
 
-static fed_status teach_steps(feddc_worker *w, fed_error *err) {
-    float *steps = steps_of(w);
+static fed_status share_steps(feddc_worker *w, vector_call *how, fed_error *err) {
+    const float *steps = steps_of(w);
     if (steps == NULL) {
         return FED_OK;
     }
-    for (size_t i = 0; i < w->n; i++) {
-        w->words[i] = *steps;
-    }
-    return call(w, feddc_exchange_teach, STEPS, w->words, err);
+    fill(w->words, *steps, w->n);
+    return call(w, how, STEPS, w->words, err);
 }
 
 static uint64_t digest(const feddc_worker *w) {
@@ -130,7 +132,7 @@ static fed_status teach(feddc_worker *w, fed_error *err) {
     const size_t parts = parts_of(w, at);
     FED_TRY(call(w, feddc_exchange_teach, WEIGHTS, w->params, err));
     FED_TRY(call(w, feddc_exchange_teach, FEDDC_REPLICA, w->local, err));
-    FED_TRY(teach_steps(w, err));
+    FED_TRY(share_steps(w, feddc_exchange_teach, err));
     for (size_t k = 0; k < parts; k++) {
         FED_TRY(call(w, feddc_exchange_teach, FIRST_PART + (uint32_t)k, w->state + at[k], err));
     }
@@ -163,6 +165,12 @@ fed_status feddc_worker_owner_gather(feddc_worker *w, fed_error *err) {
     const size_t parts = parts_of(w, at);
     if (w->whole) {
         return FED_OK;
+    }
+    FED_TRY(share_steps(w, feddc_exchange_ask, err));
+    if (steps_of(w) != NULL) {
+        /* A rank that owns nothing has not counted. This is before the next exchange, which needs
+         * this rank: so no owner counts the next step yet. */
+        *steps_of(w) = w->words[0];
     }
     FED_TRY(call(w, feddc_exchange_ask, WEIGHTS, w->params, err));
     for (size_t k = 0; k < parts; k++) {

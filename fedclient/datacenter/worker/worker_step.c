@@ -58,16 +58,12 @@ static fed_status begin_taking(feddc_worker *w, fed_error *err) {
                                          err);
 }
 
-static fed_status end_taking(feddc_worker *w, fed_error *err) {
+static void end_taking(feddc_worker *w) {
     if (w->taking) {
-        if (w->o.at_owners) {
-            FED_TRY(feddc_worker_owner_taken(w, w->taken, err));
-        }
         *(w->o.at_owners ? &w->reached : &w->completed) = w->turn_step[w->taken % 2] + 1;
         w->taken++;
         w->taking = false;
     }
-    return FED_OK;
 }
 
 static void use_sum(void *user, size_t offset, const float *sum, size_t n) {
@@ -189,7 +185,7 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     fedtrain_batches_next(w->batches, batch_number(w), &batch);
     float *grad = w->grad[w->step % 2];
     FED_TRY(pass(w, &batch, grad, &loss, err));
-    FED_TRY(end_taking(w, err));
+    end_taking(w);
     w->local_ready = w->o.at_owners;
     w->own = grad;
     w->left_empty = w->act.exchange;
@@ -217,7 +213,7 @@ static fed_status drain(feddc_worker *w, fed_error *err) {
         FED_TRY(begin_taking(w, err));
         if (w->taking) {
             FED_TRY(take(w, 0, w->n, err));
-            FED_TRY(end_taking(w, err));
+            end_taking(w);
         }
         if (w->taken == w->due && next.local && !w->local_ready) {
             FED_TRY(begin_local(w, err));

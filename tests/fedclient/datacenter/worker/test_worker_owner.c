@@ -50,9 +50,10 @@ static void assert_same(const worker_case *a, const worker_case *b) {
 }
 
 FED_TEST(with_float32_codecs_the_bits_are_those_of_optimizers_on_all_workers) {
-    static const char *const optimizers[] = {"sgd:lr=0.1,decay=0.001",
-                                             "momentum:lr=0.02,decay=0.001"};
-    for (size_t k = 0; k < 6; k++) {
+    static const char *const optimizers[] = {
+        "sgd:lr=0.1,decay=0.001", "momentum:lr=0.02,decay=0.001+warmup:steps=5",
+        "adam:lr=0.01+cosine:steps=20", "adamw:lr=0.01,decay=0.01"};
+    for (size_t k = 0; k < 12; k++) {
         worker_case here = case_of(collectives[k % 3], NULL, NULL);
         here.optimizer = optimizers[k / 3];
         here.sync = k % 2 == 0 ? "bitsgd" : "local:n=2";
@@ -86,7 +87,7 @@ FED_TEST(a_resumed_worker_group_leaves_the_same_bits) {
     snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     for (size_t k = 0; k < 3; k++) {
         worker_case whole = case_of(collectives[k], "3lc", "3lc:s=1.5");
-        whole.optimizer = "momentum:lr=0.005,m=0.9";
+        whole.optimizer = "adam:lr=0.005+warmup:steps=15";
         worker_case first = whole, second = whole, third = whole;
         whole.run[0] = 24;
         first.run[0] = 7;
@@ -108,7 +109,7 @@ FED_TEST(a_resumed_worker_group_leaves_the_same_bits) {
 FED_TEST(a_model_that_the_caller_changes_is_taught_again) {
     for (size_t k = 0; k < 3; k++) {
         worker_case here = case_of(collectives[k], NULL, NULL);
-        here.optimizer = "momentum:lr=0.01,m=0.9";
+        here.optimizer = "adam:lr=0.01+cosine:steps=20";
         here.restart = true;
         memcpy(here.run, (uint32_t[4]){6, 5}, sizeof here.run);
         worker_case all = here;
