@@ -49,8 +49,8 @@ static float *vector_of(const feddc_worker *w, uint32_t what) {
                                                            : NULL;
 }
 
-/* Count the step once, before its first part. Only the engine's thread counts: it may begin the next
- * turn before the worker has ended this one. */
+/* Count the step once, before its first part. Only the engine's thread counts: it may begin the
+ * next turn before the worker has ended this one. */
 static fed_status begin_turn(feddc_worker *w, uint32_t turn, fed_error *err) {
     if (w->stepped && w->stepped_turn == turn) {
         return FED_OK;
