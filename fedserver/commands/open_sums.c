@@ -46,24 +46,32 @@ static void path_of(const helping *h, const char *name, char path[PATH]) {
     snprintf(path, PATH, "%s/%s", h->args->dir, name);
 }
 
-/* Read the seal key, or make one: helper.key has the secret, helper.pem what the task names. */
-static fed_status load_key(helping *h, fed_error *err) {
-    char path[PATH], word[2 * FED_SEAL_KEY + 2];
+/* Read the secret, or make one. */
+static fed_status load_secret(helping *h, fed_error *err) {
+    char path[PATH], word[2 * FED_POINT_SECRET + 2];
     fed_error absent = {0};
     path_of(h, "helper.key", path);
     fed_status status = fed_file_read_word(path, word, sizeof word, &absent);
     if (status == FED_OK) {
-        if (fed_unhex(word, h->secret, sizeof h->secret) != FED_OK) {
-            return fed_fail(err, FED_EFORMAT, "%s is no seal key: 64 hex digits", path);
-        }
-        return fed_point_of(h->secret, h->key, err);
+        return fed_unhex(word, h->secret, sizeof h->secret) == FED_OK
+                   ? fed_point_of(h->secret, h->key, err)
+                   : fed_fail(err, FED_EFORMAT, "%s is no seal key: 64 hex digits", path);
     }
     if (status != FED_ENOTFOUND) {
         return fed_fail(err, status, "%s", absent.text);
     }
     FED_TRY(fed_point_new(h->secret, h->key, err));
     fed_hex(h->secret, sizeof h->secret, word);
-    FED_TRY(fed_file_replace(path, word, strlen(word), 0600, err));
+    status = fed_file_replace(path, word, strlen(word), 0600, err);
+    fed_wipe(word, sizeof word);
+    return status;
+}
+
+/* Load the seal key: helper.key has the secret, helper.pem what the task names. Each start writes
+ * helper.pem, for an earlier one may have ended between the two. */
+static fed_status load_key(helping *h, fed_error *err) {
+    char path[PATH], word[2 * FED_SEAL_KEY + 1];
+    FED_TRY(load_secret(h, err));
     fed_hex(h->key, sizeof h->key, word);
     path_of(h, "helper.pem", path);
     return fed_file_replace(path, word, strlen(word), 0644, err);
