@@ -10,7 +10,7 @@
 #include "fed/bytes.h"
 #include "fed/rng.h"
 
-enum { BLOCK = 1024, POSITIONS = 0, SIGNS = 1, TRIES = 100 };
+enum { BLOCK = 1024, AT_ONCE = 64 /* random numbers */, POSITIONS = 0, SIGNS = 1, TRIES = 100 };
 
 /* -- What the draw decides -- */
 
@@ -165,13 +165,15 @@ static fed_status round_all(const encoding *e, uint8_t *dst, double *squares) {
     const fed_privacy_fields *f = &e->ring->shape;
     packer p = {.dst = dst};
     float v[BLOCK] = {0};
-    uint32_t random[BLOCK];
+    uint32_t random[AT_ONCE];
     int64_t sum = 0;
     for (size_t block = 0; block < blocks(e->ring); block++) {
         find_levels(e, block, v);
-        FED_TRY(e->random(e->user, random, f->block * sizeof random[0]));
         for (size_t i = 0; i < f->block; i++) {
-            const int32_t level = level_of(v[i], random[i], f->most);
+            if (i % AT_ONCE == 0) {
+                FED_TRY(e->random(e->user, random, sizeof random));
+            }
+            const int32_t level = level_of(v[i], random[i % AT_ONCE], f->most);
             sum += (int64_t)level * level;
             put(&p, (uint32_t)level, f->width);
         }

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "fedclient/steps/steps.h"
 
@@ -15,7 +15,13 @@ typedef struct entry {
     uint32_t taken;
 } entry;
 
-static size_t read_entries(const fedclient_record *record, entry entries[TASKS]) {
+/* What the device's record says. `entries` has room for TASKS; free it. */
+typedef struct account {
+    entry *entries;
+    size_t count;
+} account;
+
+static size_t read_entries(const fedclient_record *record, entry *entries) {
     size_t len = 0, count = 0;
     fed_reader r;
     const uint8_t *payload = fedclient_record_payload(record, &len);
@@ -29,55 +35,56 @@ static size_t read_entries(const fedclient_record *record, entry entries[TASKS])
     return count;
 }
 
-static fed_status load(const fedclient_platform *platform, entry entries[TASKS], size_t *count,
-                       fed_error *err) {
+static fed_status load(const fedclient_platform *platform, account *a, fed_error *err) {
     fedclient_record record = {0};
-    *count = 0;
+    *a = (account){.entries = calloc(TASKS, sizeof *a->entries)};
+    if (a->entries == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the record of participations");
+    }
     const fed_status status = fedclient_record_load(platform, FEDCLIENT_SPENT, 0, &record, err);
     if (status == FED_OK) {
-        *count = read_entries(&record, entries);
+        a->count = read_entries(&record, a->entries);
         fedclient_record_free(&record);
     }
     return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
-static fed_status store(const fedclient_platform *platform, const entry *entries, size_t count,
-                        fed_error *err) {
+static fed_status store(const fedclient_platform *platform, const account *a, fed_error *err) {
     fedclient_record record = {0};
     size_t len = 0;
-    if (fedclient_record_new(count * ENTRY, &record) != FED_OK) {
+    if (fedclient_record_new(a->count * ENTRY, &record) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the record of participations");
     }
     fed_writer w;
     uint8_t *payload = fedclient_record_payload(&record, &len);
     fed_writer_fixed(&w, payload, len);
-    for (size_t k = 0; k < count; k++) {
-        fed_write_u64(&w, entries[k].task);
-        fed_write_u64(&w, entries[k].seq);
-        fed_write_u64(&w, entries[k].lease);
-        fed_write_u32(&w, entries[k].taken);
+    for (size_t k = 0; k < a->count; k++) {
+        fed_write_u64(&w, a->entries[k].task);
+        fed_write_u64(&w, a->entries[k].seq);
+        fed_write_u64(&w, a->entries[k].lease);
+        fed_write_u32(&w, a->entries[k].taken);
     }
     const fed_status status = fedclient_record_store(platform, FEDCLIENT_SPENT, 0, &record, err);
     fedclient_record_free(&record);
     return status;
 }
 
-static entry *find(entry *entries, size_t count, uint64_t task) {
-    for (size_t k = 0; k < count; k++) {
-        if (entries[k].task == task) {
-            return &entries[k];
+static entry *find(const account *a, uint64_t task) {
+    for (size_t k = 0; k < a->count; k++) {
+        if (a->entries[k].task == task) {
+            return &a->entries[k];
         }
     }
     return NULL;
 }
 
 /* The entry of a new task, in place of the lowest number if there is no room. */
-static entry *add(entry entries[TASKS], size_t *count, uint64_t task) {
-    entry *place = &entries[0];
-    for (size_t k = 0; k < *count; k++) {
-        place = entries[k].task < place->task ? &entries[k] : place;
+static entry *add(account *a, uint64_t task) {
+    entry *place = &a->entries[0];
+    for (size_t k = 0; k < a->count; k++) {
+        place = a->entries[k].task < place->task ? &a->entries[k] : place;
     }
-    place = *count < TASKS ? &entries[(*count)++] : place;
+    place = a->count < TASKS ? &a->entries[a->count++] : place;
     *place = (entry){.task = task};
     return place;
 }
@@ -95,15 +102,9 @@ static bool is_begun(const fedclient *client, const entry *e) {
     return false;
 }
 
-fed_status fedclient_participation_left(const fedclient *client, const fed_assignment *told,
-                                        fed_error *why) {
-    entry entries[TASKS];
-    size_t count = 0;
-    if (told->privacy.participations == 0) {
-        return FED_OK;
-    }
-    FED_TRY(load(client->options.platform, entries, &count, why));
-    const entry *e = find(entries, count, told->task.id);
+static fed_status left(const fedclient *client, const fed_assignment *told, const account *a,
+                       fed_error *why) {
+    const entry *e = find(a, told->task.id);
     if (e == NULL || e->taken < told->privacy.participations || is_begun(client, e)) {
         return FED_OK;
     }
@@ -113,18 +114,25 @@ fed_status fedclient_participation_left(const fedclient *client, const fed_assig
                     e->taken, told->privacy.participations);
 }
 
-fed_status fedclient_participation_take(const fedclient *client, const fed_assignment *told,
-                                        fed_error *err) {
-    const fedclient_platform *platform = client->options.platform;
-    entry entries[TASKS];
-    size_t count = 0;
+fed_status fedclient_participation_left(const fedclient *client, const fed_assignment *told,
+                                        fed_error *why) {
+    account a;
     if (told->privacy.participations == 0) {
         return FED_OK;
     }
-    FED_TRY(fedclient_participation_left(client, told, err));
-    FED_TRY(load(platform, entries, &count, err));
-    entry *e = find(entries, count, told->task.id);
-    e = e != NULL ? e : add(entries, &count, told->task.id);
+    fed_status status = load(client->options.platform, &a, why);
+    if (status == FED_OK) {
+        status = left(client, told, &a, why);
+    }
+    free(a.entries);
+    return status;
+}
+
+static fed_status take(const fedclient *client, const fed_assignment *told, account *a,
+                       fed_error *err) {
+    FED_TRY(left(client, told, a, err));
+    entry *e = find(a, told->task.id);
+    e = e != NULL ? e : add(a, told->task.id);
     if (e->taken > 0 && is_begun(client, e)) {
         return FED_OK;
     }
@@ -133,5 +141,19 @@ fed_status fedclient_participation_take(const fedclient *client, const fed_assig
     e->taken++;
     /* C12 in docs/durability.md: no message beyond what was promised. */
     assert(e->taken <= told->privacy.participations);
-    return store(platform, entries, count, err);
+    return store(client->options.platform, a, err);
+}
+
+fed_status fedclient_participation_take(const fedclient *client, const fed_assignment *told,
+                                        fed_error *err) {
+    account a;
+    if (told->privacy.participations == 0) {
+        return FED_OK;
+    }
+    fed_status status = load(client->options.platform, &a, err);
+    if (status == FED_OK) {
+        status = take(client, told, &a, err);
+    }
+    free(a.entries);
+    return status;
 }

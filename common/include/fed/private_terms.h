@@ -92,7 +92,7 @@ fed_status fed_private_open(const fed_private *m, unsigned k, uint64_t lease,
                             fed_error *err) FED_CHECKED;
 
 /* Fields that are masked at a time: any number of them begins a block of the stream. */
-enum { FED_MASK_FIELDS = 256 };
+enum { FED_MASK_FIELDS = 128 };
 
 /**
  * Add fields of a mask: y[i] += field number first + i, modulo 2^32. A field is `width` bits (1 to
