@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "codecs/prim/bitmap.h"
+#include "codecs/prim/lanes.h"
 #include "codecs/prim/parts.h"
 
 /*
@@ -91,76 +92,77 @@ static float quantile(double probability) {
     return (float)fmax(0.0, t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))));
 }
 
-/* The order in which values are chosen: by magnitude; of equal ones the earlier place first. */
-static uint64_t rank_of(const float *v, uint16_t place) {
-    return (uint64_t)fedcodec_bits(fabsf(v[place])) << 16 | (uint16_t)(UINT16_MAX - place);
+enum { BATCH = 64 };
+
+/* Bit i of the result says whether v[i] has at least this magnitude. n <= BATCH. */
+static uint64_t mark_from(int32_t limit, const float *v, size_t n) {
+    uint64_t marks = 0;
+    size_t i = 0;
+#ifdef FEDCODEC_LANES
+    const fedcodec_lanes unsign = fedcodec_lanes_all(INT32_MAX);
+    const fedcodec_lanes below = fedcodec_lanes_all((uint32_t)(limit - 1));
+    for (; i + FEDCODEC_LANES <= n; i += FEDCODEC_LANES) {
+        const fedcodec_lanes value = fedcodec_lanes_and(fedcodec_lanes_load(v + i), unsign);
+        marks |= (uint64_t)fedcodec_lanes_above(value, below) << i;
+    }
+#endif
+    for (; i < n; i++) {
+        marks |= (uint64_t)(fedcodec_magnitude(v[i]) >= limit) << i;
+    }
+    return marks;
 }
 
-/* List the places of all values of at least this magnitude, in order. Most blocks have none. wide
- * is a multiple of BLOCK. */
-static size_t list_from(float least, const float *v, size_t wide, uint16_t *place) {
-    enum { BLOCK = EDEN_LANES };
+/* List the places of all values of at least this magnitude, in order. */
+static size_t list_from(float least, const float *v, size_t wide, uint32_t *place) {
     const int32_t limit = fedcodec_magnitude(least);
     size_t count = 0;
-    for (size_t start = 0; start < wide; start += BLOCK) {
-        int32_t any = 0;
-        for (size_t i = start; i < start + BLOCK; i++) {
-            any |= fedcodec_magnitude(v[i]) >= limit;
-        }
-        for (size_t i = start; any != 0 && i < start + BLOCK; i++) {
-            place[count] = (uint16_t)i;
-            count += fedcodec_magnitude(v[i]) >= limit;
-        }
+    for (size_t start = 0; start < wide; start += BATCH) {
+        const size_t n = wide - start < BATCH ? wide - start : BATCH;
+        const uint64_t marks = mark_from(limit, v + start, n);
+        count += fedcodec_list_positions(place + count, marks, (uint32_t)start);
     }
     return count;
 }
 
-static void exchange(uint16_t *a, uint16_t *b) {
-    const uint16_t kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-/* Return the k-th highest rank, k from 1 to count. Changes the order of the places (Hoare's
- * FIND). */
-static uint64_t find_rank(const float *v, uint16_t *place, size_t count, size_t k) {
-    size_t low = 0, high = count; /* the place that is looked for is in place[low .. high - 1] */
-    while (high - low > 1) {
-        exchange(&place[low + (high - low) / 2], &place[high - 1]);
-        const uint64_t pivot = rank_of(v, place[high - 1]);
-        size_t above = low;
-        for (size_t i = low; i + 1 < high; i++) {
-            if (rank_of(v, place[i]) > pivot) {
-                exchange(&place[i], &place[above++]);
-            }
+/* Return bits of a magnitude that just k of n values have or exceed. If equal ones make that
+ * impossible, return the k-th largest magnitude. The highest bit is found first. */
+static int32_t find_magnitude(const float *v, size_t n, int32_t k) {
+    int32_t found = 0;
+    for (int32_t bit = INT32_C(1) << 30; bit > 0; bit >>= 1) {
+        int32_t as_large = 0;
+        for (size_t i = 0; i < n; i++) {
+            as_large += fedcodec_magnitude(v[i]) >= (found | bit);
         }
-        exchange(&place[above], &place[high - 1]);
-        if (above >= k) {
-            high = above;
-        } else if (above + 1 < k) {
-            low = above + 1;
-        } else {
-            low = above;
-            high = above + 1;
+        if (as_large == k) {
+            return found | bit;
         }
+        found |= as_large > k ? bit : 0;
     }
-    return rank_of(v, place[low]);
+    return found;
 }
 
-/* Set place[k] to the places of the k values of highest rank, in order. least: a magnitude that
- * somewhat more than k values should have. */
-static void choose(float least, const float *v, size_t wide, size_t k, uint16_t *place) {
-    uint16_t mixed[EDEN_BUCKET_MAX + 1];
-    size_t count = list_from(least, v, wide, place);
+/* Move the k values of largest magnitude to the front of v, and set place[] to where they were.
+ * They keep their order; of equal ones the first are taken. least: a magnitude that somewhat more
+ * than k values should have. */
+static void choose(float least, float *v, size_t wide, size_t k, uint32_t *place) {
+    size_t count = list_from(least, v, wide, place), kept = 0, equal = k;
     if (count < k) {
         count = list_from(0.0f, v, wide, place);
     }
-    memcpy(mixed, place, count * sizeof *place);
-    const uint64_t lowest = find_rank(v, mixed, count, k);
-    size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
+        v[i] = v[place[i]];
+    }
+    const int32_t limit = find_magnitude(v, count, (int32_t)k);
+    for (size_t i = 0; i < count; i++) {
+        equal -= fedcodec_magnitude(v[i]) > limit;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const int32_t magnitude = fedcodec_magnitude(v[i]);
+        const bool taken = magnitude == limit && equal > 0;
         place[kept] = place[i];
-        kept += rank_of(v, place[i]) >= lowest;
+        v[kept] = v[i];
+        equal -= taken;
+        kept += taken || magnitude > limit;
     }
     assert(kept == k);
 }
@@ -171,7 +173,7 @@ static void choose_in_bucket(const chooser *c, size_t k, int32_t largest) {
     const size_t count = eden_count(&c->l, k), wide = eden_width(count);
     const size_t sent = eden_sent_of(c->most, c->l.shift, wide), first = k * c->most;
     float v[EDEN_BUCKET_MAX], up = 1.0f;
-    uint16_t place[EDEN_BUCKET_MAX + 1];
+    uint32_t place[EDEN_BUCKET_MAX + BATCH];
     if (!eden_copy(c->x + eden_first(&c->l, k), count, wide, largest, v, &up)) {
         c->work.sums[k] = (bucket_sums){.squares = 0.0};
         return;
@@ -182,10 +184,9 @@ static void choose_in_bucket(const chooser *c, size_t k, int32_t largest) {
     eden_turn(&c->l, c->draw, k, v, wide);
     choose(c->guess * (float)deviation, v, wide, sent, place);
     for (size_t i = 0; i < sent; i++) {
-        const float value = v[place[i]];
-        c->work.index[first + i] = (uint32_t)(eden_first(&c->l, k) + place[i]);
-        c->work.negative[first + i] = value < 0.0f;
-        products += (double)fabsf(value);
+        c->work.index[first + i] = (uint32_t)eden_first(&c->l, k) + place[i];
+        c->work.negative[first + i] = v[i] < 0.0f;
+        products += (double)fabsf(v[i]);
     }
     c->work.sums[k] = (bucket_sums){.squares = squares / (double)up / (double)up,
                                     .products = products / (double)up};
