@@ -9,18 +9,20 @@
 
 /*
  *     bench_crowd DIRECTORY [devices=1000000] [minutes=60] [cohort=1000] [outage=300]
- *                 [most=SECONDS]
+ *                 [most=SECONDS] [codec=sbc:p=0.01]
  *
  * It makes a coordinator in DIRECTORY, which must not exist and is not removed. Virtual devices
  * check in, download the model and send made-up updates, in one process without TLS and sockets.
  * Time is virtual. Halfway the coordinator is away for `outage` seconds. After `most` seconds of
  * real time the run ends early.
+ * The devices' updates are all the same message of `codec`.
  */
 
 enum { ROWS = 12 };
 
 typedef struct options {
     uint32_t devices, minutes, cohort, outage, most;
+    const char *codec;
 } options;
 
 static bool take(const char *text, options *o) {
@@ -32,6 +34,10 @@ static bool take(const char *text, options *o) {
             *values[k] = (uint32_t)strtoul(text + len, NULL, 10);
             return true;
         }
+    }
+    if (strncmp(text, "codec=", 6) == 0) {
+        o->codec = text + 6;
+        return true;
     }
     return false;
 }
@@ -63,18 +69,19 @@ static void print_row(const crowd *all, const crowd_counts *c, uint32_t from_s, 
 }
 
 int main(int argc, char **argv) {
-    options o = {.devices = 1000000, .minutes = 60, .cohort = 1000, .outage = 300, .most = 0};
+    options o = {.devices = 1000000, .minutes = 60, .cohort = 1000, .outage = 300};
+    o.codec = "sbc:p=0.01";
     bool valid = argc > 1;
     for (int k = 2; k < argc; k++) {
         valid = valid && take(argv[k], &o);
     }
     if (!valid || o.devices == 0 || o.minutes == 0 || o.cohort < 4) {
         fprintf(stderr, "usage: bench_crowd DIRECTORY [devices=N] [minutes=N] [cohort=N, from 4] "
-                        "[outage=SECONDS] [most=SECONDS]\n");
+                        "[outage=SECONDS] [most=SECONDS] [codec=SPEC]\n");
         return 2;
     }
     const double start_s = bench_now_s();
-    crowd *c = crowd_open(argv[1], o.devices, o.cohort);
+    crowd *c = crowd_open(argv[1], o.devices, o.cohort, o.codec);
     printf("%u devices, enrolled in %.0f s; the coordinator starts in %.3f s\n\n", o.devices,
            bench_now_s() - start_s, crowd_start_s(c));
     puts("| until | check-ins/s | busiest second | updates/s | version | CPU us a request "
@@ -82,10 +89,14 @@ int main(int argc, char **argv) {
          "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     const uint32_t end_s = 60 * o.minutes, away_s = end_s / 2;
     uint32_t from_s = 0;
+    double cpu_s = 0.0;
+    uint64_t updates = 0;
     for (uint32_t s = 0; s < end_s && (o.most == 0 || bench_now_s() - start_s < o.most); s++) {
         crowd_second(c, s >= away_s && s - away_s < o.outage);
         if ((s + 1) % (end_s / ROWS) == 0) {
             print_row(c, crowd_counted(c), from_s, s + 1);
+            cpu_s += crowd_counted(c)->cpu_s;
+            updates += crowd_counted(c)->counted;
             *crowd_counted(c) = (crowd_counts){0};
             from_s = s + 1;
         }
@@ -93,6 +104,7 @@ int main(int argc, char **argv) {
     double mean, spread;
     crowd_fairness(c, &mean, &spread);
     printf("\na device trained %.4f times; variance over mean: %.3f\n", mean, spread);
+    printf("%.3f s of CPU for %llu updates that count\n", cpu_s, (unsigned long long)updates);
     crowd_close(c);
     return 0;
 }

@@ -23,7 +23,7 @@ enum { RING = 2048, BATCH = 64, SPREAD_S = 900 };
 /* A training takes TRAIN_S +- 50 %. By chance, one lease of LOST is not used. */
 enum { TRAIN_S = 60, LOST = 20, AFTER_REPORT_S = 5 };
 static const int64_t epoch_ms = INT64_C(1700000000000);
-static const char model[] = "lenet5-caffe", up[] = "sbc:p=0.01";
+static const char model[] = "lenet5-caffe";
 
 /* Times are seconds since the crowd began. */
 typedef struct device {
@@ -133,7 +133,8 @@ static void check_in(crowd *c, uint32_t k) {
     const fed_checkin checkin = {
         .role = FED_ROLE_TRAIN,
         .held = {{d->version != 0 ? c->task : 0, d->version != 0 ? d->version - 1 : 0}},
-        .samples = 100};
+        .samples = 100,
+        .capabilities = FED_CAN_STAGES | FED_CAN_EDEN};
     fedserver_response response;
     fed_assignment assignment = {0};
     fed_checkin_write(&c->body, &checkin);
@@ -283,7 +284,7 @@ static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3_close(db);
 }
 
-static void make_update(fed_writer *update) {
+static void make_update(const char *up, fed_writer *update) {
     fed_arch arch;
     fed_rng rng;
     fedcodec codec;
@@ -307,7 +308,7 @@ static void make_update(fed_writer *update) {
     fed_arch_free(&arch);
 }
 
-static void add_task(crowd *c, const char *directory, uint32_t cohort) {
+static void add_task(crowd *c, const char *directory, uint32_t cohort, const char *up) {
     char text[300], path[400];
     fed_error err = {0};
     const int len = snprintf(text, sizeof text,
@@ -320,7 +321,7 @@ static void add_task(crowd *c, const char *directory, uint32_t cohort) {
     bench_require(fedserver_task_add(c->server, epoch_ms, path, &c->task, &err), err.text);
 }
 
-crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort) {
+crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort, const char *up) {
     crowd *c = bench_alloc(sizeof *c);
     fed_error err = {0};
     c->count = devices;
@@ -328,11 +329,11 @@ crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort) {
     c->ring = bench_alloc(RING * sizeof *c->ring);
     fed_rng_init(&c->rng, 4, 5, 6);
     fed_writer_growing(&c->body);
-    make_update(&c->update);
+    make_update(up, &c->update);
     bench_require(fedserver_init(directory, &(fedserver_init_options){0}, &err), err.text);
     enrol_all(directory, devices);
     bench_require(fedserver_open(directory, NULL, &c->server, &err), err.text);
-    add_task(c, directory, cohort);
+    add_task(c, directory, cohort, up);
     const double start_s = bench_now_s();
     bench_require(fedserver_begin(c->server, &err), err.text);
     bench_require(fedserver_commit(c->server, &err), err.text);

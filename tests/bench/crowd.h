@@ -26,7 +26,7 @@ typedef struct crowd crowd;
 
 /** Make a coordinator in `directory`, which must not exist, with enrolled devices and a task.
  * Devices have no keys or certificates. */
-crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort);
+crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort, const char *up);
 void crowd_close(crowd *c);
 
 /** Let one second pass. In an outage the coordinator does not answer. */
