@@ -1,4 +1,5 @@
-/* Splits by a Dirichlet distribution over the classes, with the same result on every machine. */
+/* Splits by a Dirichlet distribution over the classes or over the clients, with the same result on
+ * every machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/items.h"
 
@@ -69,16 +70,36 @@ static double draw_log_gamma(double alpha, fed_rng *rng) {
     }
 }
 
-/* Draw a mix of classes: a Gamma number for each, divided by the largest. mix double[classes] */
-static void draw_mix(double *mix, uint32_t classes, double alpha, fed_rng *rng) {
+/* Draw a mix of classes, or of clients: a Gamma number for each, divided by the largest. mix
+ * double[parts] */
+static void draw_mix(double *mix, uint32_t parts, double alpha, fed_rng *rng) {
     double top = -INFINITY;
-    for (uint32_t c = 0; c < classes; c++) {
+    for (uint32_t c = 0; c < parts; c++) {
         mix[c] = draw_log_gamma(alpha, rng);
         top = mix[c] > top ? mix[c] : top;
     }
-    for (uint32_t c = 0; c < classes; c++) {
+    for (uint32_t c = 0; c < parts; c++) {
         mix[c] = exact_exp(mix[c] - top);
     }
+}
+
+fed_status fedtrain_share_unequally(const fedtrain_partition *partition, size_t count, double alpha,
+                                    fed_rng *rng) {
+    const uint32_t clients = partition->clients;
+    const size_t to_share = count - clients; /* beside one item each */
+    double *mix = malloc(clients * sizeof *mix), all = 0, before = 0;
+    FED_REQUIRE(mix != NULL, FED_ENOMEM);
+    draw_mix(mix, clients, alpha, rng);
+    for (uint32_t k = 0; k < clients; k++) {
+        all += mix[k];
+    }
+    for (uint32_t k = 0; k < clients; k++) {
+        partition->start[k] = k + (size_t)((double)to_share * (before / all));
+        before += mix[k];
+    }
+    partition->start[clients] = count;
+    free(mix);
+    return FED_OK;
 }
 
 /* The samples left in each class c: pile[next[c]] to pile[end[c] - 1], in shuffled order. */

@@ -19,6 +19,11 @@ typedef struct fedtrain_items {
  * first clients' shards have one item more. */
 void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count);
 
+/** Fill in partition->start with shares of a symmetric Dirichlet distribution, at least one item
+ * each. FED_ENOMEM. */
+fed_status fedtrain_share_unequally(const fedtrain_partition *partition, size_t count, double alpha,
+                                    fed_rng *rng) FED_CHECKED;
+
 /** Fill order[count] with all items, sorted by label; items of one label keep their order. Fill
  * start[classes + 1] with the place in order where each class begins. */
 void fedtrain_sort_by_label(const fedtrain_items *items, uint32_t *order, size_t *start);

@@ -1,4 +1,5 @@
-/* Splits samples among clients: by chance, a few classes each, by Dirichlet's rule, or by group. */
+/* Splits samples among clients: by chance, in equal shares or unequal ones, a few classes each, by
+ * Dirichlet's rule, or by group. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/split.h"
 
@@ -42,27 +43,33 @@ fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split, fed_err
                             FEDTRAIN_CLASSES);
         }
         *split = (fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = (uint32_t)value};
-    } else if (parse_value(spec, "dirichlet:alpha=", &value)) {
+    } else if (parse_value(spec, "dirichlet:alpha=", &value) ||
+               parse_value(spec, "quantity:alpha=", &value)) {
         if (!(value >= ALPHA_MIN && value <= ALPHA_MAX)) {
             return fed_fail(err, FED_EINVAL, "\"%.80s\": alpha is a number from %g to %g", spec,
                             ALPHA_MIN, ALPHA_MAX);
         }
-        *split = (fedtrain_split){.kind = FEDTRAIN_BY_DIRICHLET, .alpha = value};
+        *split = (fedtrain_split){
+            .kind = spec[0] == 'd' ? FEDTRAIN_BY_DIRICHLET : FEDTRAIN_BY_QUANTITY, .alpha = value};
     } else {
         return fed_fail(err, FED_EINVAL,
                         "unknown split \"%.80s\": write iid, classes:k=2 (or two-class), "
-                        "dirichlet:alpha=0.5 or group",
+                        "dirichlet:alpha=0.5, quantity:alpha=0.5 or group",
                         spec);
     }
     return FED_OK;
 }
 
+static void number_items(uint32_t *index, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        index[i] = (uint32_t)i;
+    }
+}
+
 static fed_status fill_identity(uint32_t **index, size_t n) {
     uint32_t *filled = malloc((n > 0 ? n : 1) * sizeof *filled);
     FED_REQUIRE(filled != NULL, FED_ENOMEM);
-    for (size_t i = 0; i < n; i++) {
-        filled[i] = (uint32_t)i;
-    }
+    number_items(filled, n);
     *index = filled;
     return FED_OK;
 }
@@ -80,6 +87,13 @@ static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
     }
     free(deck);
     return FED_OK;
+}
+
+static fed_status split_by_quantity(const fedtrain_items *items, double alpha, fed_rng *rng,
+                                    const fedtrain_partition *partition) {
+    number_items(partition->index, items->count);
+    fed_rng_shuffle(rng, partition->index, items->count);
+    return fedtrain_share_unequally(partition, items->count, alpha, rng);
 }
 
 /* Return the first sample of piece p, if n samples are cut into pieces whose sizes differ by at
@@ -193,6 +207,8 @@ static fed_status fill_partition(const fedtrain_items *items, fedtrain_split spl
         return fedtrain_split_dirichlet(items, split.alpha, rng, partition);
     case FEDTRAIN_BY_GROUP:
         return split_by_group(items, rng, partition);
+    case FEDTRAIN_BY_QUANTITY:
+        return split_by_quantity(items, split.alpha, rng, partition);
     case FEDTRAIN_BY_CHANCE:
         break;
     }

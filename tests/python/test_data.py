@@ -16,7 +16,7 @@ def labels_of(count, seed=3):
 class Partitions(unittest.TestCase):
     def test_each_sample_has_one_client(self):
         labels = labels_of(1003)
-        for how in ({}, {"dirichlet": 0.1}, {"classes_per_client": 2}, {"groups": labels}):
+        for how in ({}, {"dirichlet": 0.1}, {"quantity": 0.1}, {"classes_per_client": 2}, {"groups": labels}):
             parts = fed.data.partition(labels, clients=7, seed=5, **how)
             self.assertEqual(len(parts), 7)
             self.assertEqual(sorted(np.concatenate(parts).tolist()), list(range(1003)), how)

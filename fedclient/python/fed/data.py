@@ -20,12 +20,14 @@ _CLASSES = 256  # FEDTRAIN_CLASSES
 
 
 def partition(labels: Any = None, *, clients: int, dirichlet: float | None = None, classes_per_client: int | None = None,
-              groups: Any = None, sizes: Sequence[int] | None = None, samples: int | None = None, seed: int = 1) -> list[np.ndarray]:
+              quantity: float | None = None, groups: Any = None, sizes: Sequence[int] | None = None, samples: int | None = None,
+              seed: int = 1) -> list[np.ndarray]:
     """Split samples among clients. Returns a list: for each client the indices of its samples, uint32.
 
     labels              the class of each sample, whole numbers from 0 to 255; None: `samples` says how many there are
     dirichlet           alpha: few classes a client where it is small, as the split dirichlet:alpha=... of fedsim
     classes_per_client  k: that many classes a client, as classes:k=...
+    quantity            alpha: few clients have most samples where it is small, as quantity:alpha=...
     groups              the group of each sample, such as its author: any values. Whole groups are dealt out, so clients have
                         very different numbers of samples, as with group
     sizes               how many samples each client gets; samples that are left belong to nobody
@@ -34,7 +36,7 @@ def partition(labels: Any = None, *, clients: int, dirichlet: float | None = Non
     With none of these, samples are shuffled and dealt out, as with iid. The same labels, clients and seed give the shards
     that fedsim's clients have. Only `sizes` is none of fedsim's splits. Raises Error: the samples can't be split so.
     """
-    ways = {"dirichlet": dirichlet, "classes_per_client": classes_per_client, "groups": groups, "sizes": sizes}
+    ways = {"dirichlet": dirichlet, "classes_per_client": classes_per_client, "quantity": quantity, "groups": groups, "sizes": sizes}
     chosen = [name for name, value in ways.items() if value is not None]
     if len(chosen) > 1:
         raise Error(f"{' and '.join(chosen)} are both given: choose one of them")
@@ -47,7 +49,8 @@ def partition(labels: Any = None, *, clients: int, dirichlet: float | None = Non
         kinds, of = np.unique(np.asarray(groups), return_inverse=True)
         return _split("group", None, np.ascontiguousarray(of.reshape(-1), np.uint32), count, len(kinds), clients, seed)
     spec = (f"dirichlet:alpha={float(dirichlet)!r}" if dirichlet is not None else
-            f"classes:k={operator.index(classes_per_client)}" if classes_per_client is not None else "iid")
+            f"classes:k={operator.index(classes_per_client)}" if classes_per_client is not None else
+            f"quantity:alpha={float(quantity)!r}" if quantity is not None else "iid")
     classes = int(label.max()) + 1 if label is not None and count > 0 else 0
     return _split(spec, label, None, count, classes, clients, seed)
 

@@ -11,6 +11,7 @@ static uint8_t label[SAMPLES];
 static fedtrain_dataset set = {.count = SAMPLES, .classes = CLASSES, .label = label};
 
 static const fedtrain_split by_mix = {.kind = FEDTRAIN_BY_DIRICHLET, .alpha = 0.3};
+static const fedtrain_split by_quantity = {.kind = FEDTRAIN_BY_QUANTITY, .alpha = 0.3};
 static const fedtrain_split by_group = {.kind = FEDTRAIN_BY_GROUP};
 
 static int setup(void **state) {
@@ -63,6 +64,7 @@ FED_TEST(test_each_sample_goes_to_exactly_one_client) {
     for (size_t i = 0; i < 5; i++) {
         check_partition(FEDTRAIN_SPLIT_IID, clients[i], 1);
         check_partition(FEDTRAIN_SPLIT_TWO_CLASS, clients[i], 2);
+        check_partition(by_quantity, clients[i], SAMPLES);
         for (size_t a = 0; a < 4; a++) {
             check_partition((fedtrain_split){.kind = FEDTRAIN_BY_DIRICHLET, .alpha = alphas[a]},
                             clients[i], 1);
@@ -141,6 +143,38 @@ FED_TEST(test_alpha_says_how_unequal_the_mixes_are) {
     }
 }
 
+/* The expected share of the largest tenth of 200 clients falls with alpha: from nearly all to a
+ * little more than a tenth. Each client has a sample. */
+FED_TEST(test_alpha_says_how_unequal_the_sizes_are) {
+    static const struct {
+        double alpha, least, most;
+    } cases[] = {{0.01, 0.9, 1}, {0.5, 0.33, 0.54}, {5, 0.15, 0.22}, {1000, 0.1, 0.12}};
+    static uint8_t labels[20000];
+    const fedtrain_dataset many = {.count = sizeof labels, .classes = CLASSES, .label = labels};
+    for (size_t i = 0; i < 4; i++) {
+        const fedtrain_split split = {.kind = FEDTRAIN_BY_QUANTITY, .alpha = cases[i].alpha};
+        fedtrain_partition all;
+        fed_error err = {0};
+        assert_fed_ok_err(fedtrain_dataset_split(&many, split, 200, 3, &all, &err));
+        size_t sizes[200], top = 0;
+        for (uint32_t k = 0; k < 200; k++) {
+            size_t at = k;
+            const size_t size = fedtrain_partition_shard(&all, k).count;
+            assert_true(size >= 1);
+            for (; at > 0 && sizes[at - 1] < size; at--) {
+                sizes[at] = sizes[at - 1];
+            }
+            sizes[at] = size;
+        }
+        for (size_t k = 0; k < 20; k++) {
+            top += sizes[k];
+        }
+        assert_true((double)top >= cases[i].least * sizeof labels);
+        assert_true((double)top <= cases[i].most * sizeof labels);
+        fedtrain_partition_free(&all);
+    }
+}
+
 /* Give runs of 1 to 12 samples to 12 groups in turn. */
 static void make_groups(uint32_t *group, size_t n) {
     for (size_t i = 0, at = 0; at < n; i++) {
@@ -198,8 +232,9 @@ FED_TEST(test_a_text_dealt_by_chance_stays_in_order) {
 }
 
 FED_TEST(test_the_seed_alone_decides) {
-    const fedtrain_split splits[] = {FEDTRAIN_SPLIT_IID, FEDTRAIN_SPLIT_TWO_CLASS, by_mix};
-    for (size_t s = 0; s < 3; s++) {
+    const fedtrain_split splits[] = {FEDTRAIN_SPLIT_IID, FEDTRAIN_SPLIT_TWO_CLASS, by_mix,
+                                     by_quantity};
+    for (size_t s = 0; s < 4; s++) {
         fedtrain_partition a = divide(splits[s], 9, 77), b = divide(splits[s], 9, 77);
         fedtrain_partition c = divide(splits[s], 9, 78);
         assert_memory_equal(a.start, b.start, 10 * sizeof *a.start);
@@ -258,6 +293,7 @@ FED_TEST(test_impossible_shares_are_refused) {
     assert_refused(FEDTRAIN_SPLIT_IID, 0, "no clients");
     assert_refused(FEDTRAIN_SPLIT_IID, SAMPLES + 1, "1004 clients can't share 1003 samples");
     assert_refused(by_mix, SAMPLES + 1, "each needs 1 at least");
+    assert_refused(by_quantity, SAMPLES + 1, "each needs 1 at least");
     assert_refused(FEDTRAIN_SPLIT_TWO_CLASS, SAMPLES / 2 + 1, "each needs 2 at least");
     assert_refused((fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = 11}, 2,
                    "the data's 10 classes");
@@ -281,6 +317,7 @@ FED_TEST(test_specs_are_understood_and_others_refused) {
     check_spec("two-class", FEDTRAIN_BY_CLASSES, 2, 0);
     check_spec("classes:k=5", FEDTRAIN_BY_CLASSES, 5, 0);
     check_spec("dirichlet:alpha=0.25", FEDTRAIN_BY_DIRICHLET, 0, 0.25);
+    check_spec("quantity:alpha=2", FEDTRAIN_BY_QUANTITY, 0, 2);
     check_spec("group", FEDTRAIN_BY_GROUP, 0, 0);
     static const struct {
         const char *spec, *words;
@@ -294,6 +331,8 @@ FED_TEST(test_specs_are_understood_and_others_refused) {
                  {"classes:k=2.5", "k is a whole number"},
                  {"classes:k=257", "k is a whole number"},
                  {"dirichlet:alpha=0", "alpha is a number from 0.001 to 1000"},
+                 {"quantity:alpha=0", "alpha is a number from 0.001 to 1000"},
+                 {"quantity", "unknown split"},
                  {"dirichlet:alpha=nan", "alpha is a number"},
                  {"dirichlet:alpha=1e4", "alpha is a number"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -25,6 +25,10 @@ FED_API_BEGIN
  *                         client after the other draws a class from its mix, and takes a random
  *                         sample of it; classes without samples left are no longer drawn. Small
  *                         alpha: few classes a client; large alpha: iid. 0.001 to 1000.
+ *   quantity:alpha=0.5    shards of unequal sizes: samples are shuffled, and the clients' shares of
+ *                         them are drawn from a symmetric Dirichlet distribution with this alpha
+ *                         (Li et al. 2022, "quantity skew"). Each client has one sample at least.
+ *                         Small alpha: few clients have most samples. 0.001 to 1000.
  *   group                 whole groups, such as the speakers of a play, are shuffled and dealt
  *                         out. The numbers of groups differ by one at most, the sizes of shards
  *                         very much. With as many clients as groups, each client has one speaker.
@@ -39,10 +43,11 @@ typedef struct fedtrain_split {
         FEDTRAIN_BY_CHANCE = 0,
         FEDTRAIN_BY_CLASSES = 1,
         FEDTRAIN_BY_DIRICHLET = 2,
-        FEDTRAIN_BY_GROUP = 3
+        FEDTRAIN_BY_GROUP = 3,
+        FEDTRAIN_BY_QUANTITY = 4
     } kind;
     uint32_t k;   /* BY_CLASSES */
-    double alpha; /* BY_DIRICHLET */
+    double alpha; /* BY_DIRICHLET, BY_QUANTITY */
 } fedtrain_split;
 
 #define FEDTRAIN_SPLIT_IID       ((fedtrain_split){.kind = FEDTRAIN_BY_CHANCE})
@@ -61,8 +66,8 @@ fed_status fedtrain_dataset_split(const fedtrain_dataset *set, fedtrain_split sp
                                   uint32_t clients, uint64_t seed, fedtrain_partition *partition,
                                   fed_error *err) FED_CHECKED;
 
-/** Split a text's units. Text has no classes, so the split must be iid or group. The units of each
- * shard are in the text's order. */
+/** Split a text's units. Text has no classes, so the split must be iid, quantity or group. The
+ * units of each shard are in the text's order. */
 fed_status fedtrain_text_split(const fedtrain_text *text, fedtrain_split split, uint32_t clients,
                                uint64_t seed, fedtrain_partition *partition,
                                fed_error *err) FED_CHECKED;
