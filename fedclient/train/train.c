@@ -42,15 +42,17 @@ static fed_status check_job(const fedtrain_job *job, fed_error *err) {
 
 static fed_status explain(const fedtrain_job *job, fed_status status, size_t step,
                           const fed_error *why, fed_error *err) {
+    const uint32_t round =
+        job->round > FEDTRAIN_AGAIN ? (job->round - 1) % FEDTRAIN_AGAIN + 1 : job->round;
     if (FED_SMALL || status == FED_ENONFINITE) {
         return fed_fail(err, status,
                         "client %" PRIu32 ", round %" PRIu32 ", step %zu of %zu: %s; with learning "
                         "rate %g training may diverge: lower the rate",
-                        job->client, job->round, step + 1, job->steps, why->text,
+                        job->client, round, step + 1, job->steps, why->text,
                         job->optimizer.learning_rate);
     }
     return fed_fail(err, status, "client %" PRIu32 ", round %" PRIu32 ", step %zu of %zu: %s",
-                    job->client, job->round, step + 1, job->steps, why->text);
+                    job->client, round, step + 1, job->steps, why->text);
 }
 
 typedef struct run {

@@ -445,6 +445,22 @@ static void clients_learn_to_predict_a_number_and_no_accuracy_is_told(void **sta
     json_decref(result);
 }
 
+/* One sample is so large that the training of the client that has it leaves infinity. */
+static void a_client_that_diverges_is_away_and_the_run_goes_on(void **state) {
+    const world *w = *state;
+    const char *keys = "dataset=csv:label=last 'model=input 2 | dense 2' clients=4 goal=3 rounds=3 "
+                       "local_steps=2 batch=50 optimizer=sgd:lr=0.1 codec_up=float32";
+    char text[200 * 32];
+    size_t len = 0;
+    for (int k = 0; k < 200; k++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, "%d,%s,%d\n", k % 2,
+                                k == 0 ? "3e38" : "1", k % 2);
+    }
+    write_lopsided_table(w);
+    fed_test_put(w->directory, "train.csv", text, len);
+    expect(w, keys, true, "9 counted, 3 refused");
+}
+
 static void targets_have_no_classes_to_split_by(void **state) {
     write_lopsided_table(*state);
     const char *keys = "dataset=csv:target=last 'model=input 2 | dense 1 | mse' clients=4 "
@@ -570,6 +586,7 @@ int main(void) {
         WITH(a_long_text_of_layers_is_trained),
         WITH(a_coordinator_that_cannot_be_run_is_named_with_the_reason),
         WITH(a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols),
+        WITH(a_client_that_diverges_is_away_and_the_run_goes_on),
         WITH(a_device_that_is_not_there_is_refused_before_anything_runs),
         WITH(clients_learn_on_a_device),
         WITH(normalised_columns_weigh_the_same),

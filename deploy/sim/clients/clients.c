@@ -238,6 +238,10 @@ sim_step_end sim_step_end_of(const fedclient_event *event) {
                           .wait_ms = event->wait_ms};
 }
 
+bool sim_step_ends_run(const fedclient_event *event, const fed_error *err) {
+    return event->outcome == FEDCLIENT_DECLINED && err->status != FED_ENONFINITE;
+}
+
 bool sim_step_is_last(const sim_step_end *end) {
     return end->outcome == FEDCLIENT_FINISHED ||
            (end->outcome == FEDCLIENT_WAITED && end->reason == FED_WAIT_FINISHED);

@@ -164,6 +164,10 @@ bool sim_wants_measured(const sim_options *options, uint32_t version);
 /** Note that the client takes part. From now on the run does not end before this client does. */
 void sim_client_take_part(sim_client *client);
 sim_step_end sim_step_end_of(const fedclient_event *event);
+/** Return whether the client has declined the task for a reason that all clients have, so that the
+ * run ends. A client whose training leaves NaN or infinity is only away from the round. err: that
+ * of the step. */
+bool sim_step_ends_run(const fedclient_event *event, const fed_error *err);
 /** Return whether the client has learnt in this step that the task is over. A client that already
  * has the final model is told to wait, with the reason FED_WAIT_FINISHED. */
 bool sim_step_is_last(const sim_step_end *end);

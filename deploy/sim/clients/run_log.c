@@ -45,8 +45,8 @@ static void note_counted(sim_client *client, sim_round *row) {
     }
 }
 
-/** After so many refused updates a client, a round will not end. By then the coordinator has asked
- * each client again after its declines, which takes a day of virtual time. */
+/** After so many updates a client that did not count, a round will not end. By then the coordinator
+ * has asked each client again after its declines, which takes a day of virtual time. */
 enum { REFUSALS_MOST = 10 };
 
 static fed_status note_refused(sim_client *client, sim_round *row, fed_error *err) {
@@ -57,7 +57,7 @@ static fed_status note_refused(sim_client *client, sim_round *row, fed_error *er
     }
     return fed_fail(
         err, FED_ERANGE,
-        "round %u does not end: the coordinator has refused %u updates, and counted %u."
+        "round %u does not end: %u updates were refused, or had NaN or infinity; %u counted."
         " If the training diverges, try a smaller learning_rate, or a codec_up that adds"
         " less noise",
         row->round, row->refused, row->counted);
@@ -75,7 +75,7 @@ static fed_status note_step(sim_client *client, const sim_step_end *end, fed_err
     charge(client, row);
     if (end->outcome == FEDCLIENT_COUNTED) {
         note_counted(client, row);
-    } else if (end->outcome == FEDCLIENT_REFUSED) {
+    } else if (end->outcome == FEDCLIENT_REFUSED || end->outcome == FEDCLIENT_DECLINED) {
         FED_TRY(note_refused(client, row, err));
     }
     return FED_OK;

@@ -105,8 +105,7 @@ static fed_status run_step(sim_client *client, fedclient *fed, fedclient_event *
     fed_status status = fedclient_step(fed, event, err);
     worker_give_back(client);
     FED_TRY(status);
-    FED_REQUIRE(event->outcome != FEDCLIENT_DECLINED,
-                err->status); /* every client would decline this, so end the run */
+    FED_REQUIRE(!sim_step_ends_run(event, err), err->status);
     pthread_mutex_lock(&client->clients->mutex);
     const sim_step_end end = sim_step_end_of(event);
     status = sim_note_event(client, &end, over, err);

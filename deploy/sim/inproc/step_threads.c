@@ -109,8 +109,8 @@ static void run_step(sim_actor *actor) {
     actor->failures_before = fedclient_failures(actor->fed);
     actor->status = fedclient_step(actor->fed, &event, &err);
     actor->kept.end = sim_step_end_of(&event);
-    if (actor->status == FED_OK && event.outcome == FEDCLIENT_DECLINED) {
-        actor->status = err.status; /* every client would decline this, so end the run */
+    if (actor->status == FED_OK && sim_step_ends_run(&event, &err)) {
+        actor->status = err.status;
     }
     if (actor->status == FED_OK && sim_step_is_last(&actor->kept.end)) {
         actor->status = sim_client_finish(actor->client, actor->fed, &err);

@@ -24,7 +24,8 @@ typedef struct sim_round {
     double wall_s;    /* real time from the first check-in to the commit */
     uint32_t round;   /* from 1; also the version of the model that the round made */
     uint32_t counted;
-    uint32_t refused;  /* updates that were not counted, and stay in their clients' residuals */
+    uint32_t refused;  /* updates that were not counted, and stay in their clients' residuals;
+                        * trainings that left NaN or infinity */
     uint32_t broken;   /* uploads that broke */
     uint64_t up_bytes; /* bytes that all clients sent */
     uint64_t down_bytes;

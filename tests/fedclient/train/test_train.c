@@ -334,6 +334,8 @@ static void assert_refused(world *w, fed_status wanted, const char *words) {
 FED_TEST_WITH(test_a_diverging_run_names_the_step, world *w) {
     w->job.optimizer = optimizer("sgd:lr=1e22");
     assert_refused(w, FED_ENONFINITE, "client 3, round 1, step ");
+    w->job.round += 2 * FEDTRAIN_AGAIN; /* the third training of the same round */
+    assert_refused(w, FED_ENONFINITE, "client 3, round 1, step ");
 }
 
 FED_TEST_WITH(test_an_evaluation_that_is_not_finite_is_refused, world *w) {
