@@ -25,7 +25,9 @@ const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FE
                                         [FEDCLIENT_MODEL] = "model",
                                         [FEDCLIENT_RESIDUAL] = "residual",
                                         [FEDCLIENT_PENDING] = "pending",
-                                        [FEDCLIENT_LAYOUT] = "layout"};
+                                        [FEDCLIENT_LAYOUT] = "layout",
+                                        [FEDCLIENT_OWN] = "own",
+                                        [FEDCLIENT_PERSONAL] = "personal"};
     if (slot == 0) {
         snprintf(key, FEDCLIENT_KEY, "%s", words[kind]);
     } else {
@@ -330,6 +332,64 @@ fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned s
     fed_write_u64(&w, head->task);
     fed_write_bytes(&w, head->sha256, sizeof head->sha256);
     return fedclient_record_store(platform, FEDCLIENT_LAYOUT, slot, record, err);
+}
+
+fed_status fedclient_own_load(const fedclient_platform *platform, unsigned slot,
+                              fedclient_own_head *head, fedclient_record *record, fed_error *err) {
+    fed_reader r;
+    size_t payload = 0;
+    *head = (fedclient_own_head){0};
+    FED_TRY(load_any(platform, FEDCLIENT_OWN, slot, record, &r, &payload, err));
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->task = fed_read_u64(&r);
+    head->seq = fed_read_u64(&r);
+    const bool sound = head->task != 0 && head->seq != 0 && payload % sizeof(float) == 0;
+    return load_end(sound, FEDCLIENT_OWN, slot, record, err);
+}
+
+fed_status fedclient_own_store(const fedclient_platform *platform, unsigned slot,
+                               const fedclient_own_head *head, fedclient_record *record,
+                               fed_error *err) {
+    /* C11 in docs/durability.md: private layers name their task and their last training. */
+    assert(head->task != 0 && head->seq != 0);
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->task);
+    fed_write_u64(&w, head->seq);
+    return fedclient_record_store(platform, FEDCLIENT_OWN, slot, record, err);
+}
+
+fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned slot,
+                                   fedclient_personal_head *head, fedclient_record *record,
+                                   fed_error *err) {
+    fed_reader r;
+    size_t payload = 0;
+    *head = (fedclient_personal_head){0};
+    FED_TRY(load_any(platform, FEDCLIENT_PERSONAL, slot, record, &r, &payload, err));
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->task = fed_read_u64(&r);
+    head->version = fed_read_u32(&r);
+    head->digest = fed_read_u64(&r);
+    head->count = fed_read_u64(&r);
+    const bool sound = head->task != 0 && payload > 0 &&
+                       head->count <= (payload - 1) / sizeof(float) &&
+                       record->bytes[record->len - 1] == '\0';
+    return load_end(sound, FEDCLIENT_PERSONAL, slot, record, err);
+}
+
+fed_status fedclient_personal_store(const fedclient_platform *platform, unsigned slot,
+                                    const fedclient_personal_head *head, fedclient_record *record,
+                                    fed_error *err) {
+    assert(head->task != 0); /* C12 in docs/durability.md: the copy names its task. */
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->task);
+    fed_write_u32(&w, head->version);
+    fed_write_u64(&w, head->digest);
+    fed_write_u64(&w, head->count);
+    return fedclient_record_store(platform, FEDCLIENT_PERSONAL, slot, record, err);
 }
 
 static void model_fields(const fedclient_model_head *head, fedclient_record *record) {

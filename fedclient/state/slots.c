@@ -68,6 +68,26 @@ static fed_status load_layout(const fedclient *client, fedclient_slot *slot, fed
     return status;
 }
 
+/** Read the heads of a slot's private layers and of its personal model. A damaged personal model is
+ * dropped: the next training makes another one. */
+static fed_status load_own(const fedclient *client, fedclient_slot *slot, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    char key[FEDCLIENT_KEY];
+    fedclient_record record = {0};
+    FED_TRY(fedclient_own_load(platform, slot->number, &slot->own, &record, err));
+    fedclient_record_free(&record);
+    fed_status status =
+        fedclient_personal_load(platform, slot->number, &slot->personal, &record, err);
+    fedclient_record_free(&record);
+    if (status == FED_EFORMAT) {
+        fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be trained again", err->text);
+        slot->personal = (fedclient_personal_head){0};
+        status = platform->drop(platform->user,
+                                fedclient_record_key(FEDCLIENT_PERSONAL, slot->number, key), err);
+    }
+    return status;
+}
+
 /** Read the heads of a slot's records. The payloads are freed, as they are large. */
 static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
@@ -89,7 +109,11 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
     status = fedclient_pending_load(platform, number, &slot->pending, &record, err);
     fedclient_record_free(&record);
     FED_TRY(status);
-    return FED_SMALL ? FED_OK : load_layout(client, slot, err);
+    if (FED_SMALL) {
+        return FED_OK;
+    }
+    FED_TRY(load_layout(client, slot, err));
+    return load_own(client, slot, err);
 }
 
 /** The largest training number in stored slots beyond options.slots, from a time when the program

@@ -60,7 +60,7 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     if (status == FED_OK) {
         /* C1 in docs/durability.md: the subtraction changes a copy, not the stored residual. */
         assert(!job->residual.lent);
-        status = subtract(&pending, &job->arch.layout,
+        status = subtract(&pending, fedclient_travels(job),
                           fedclient_record_values(&job->residual, &count), err);
     }
     fedclient_record_free(&pending);
@@ -83,11 +83,14 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
     size_t len = 0, n = 0;
     fed_status status = envelope_of(&pending, &envelope, &len);
     if (status == FED_OK) {
-        status = fedcodec_envelope_decode(envelope, len, &job->arch.layout, round->values, err);
+        status = fedcodec_envelope_decode(envelope, len, fedclient_travels(job), round->values, err);
     }
     fedclient_record_free(&pending);
     FED_TRY(status);
-    visit(user, round->values, job->arch.layout.size);
+    if (fedclient_has_private(job)) {
+        return fedclient_private_sent(job, round, visit, user, err);
+    }
+    visit(user, round->values, fedclient_travels(job)->size);
     const float *model = fedclient_record_values(&job->model, &n);
     memcpy(round->values, model, n * sizeof *model);
     return FED_OK;
@@ -103,7 +106,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
      * subtracted yet. */
     assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
-        job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
+        fedclient_travels(job)->size == 0 || slot->pending.seq != slot->residual.seq ||
         platform->memory->edit(platform->user,
                                fedclient_record_key(FEDCLIENT_RESIDUAL, slot->number, key), &bytes,
                                &len, NULL) != FED_OK) {
@@ -111,8 +114,8 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     }
     const fedclient_record residual = {.bytes = bytes, .len = len};
     float *values = fedclient_record_values(&residual, &count);
-    return count == job->arch.layout.size &&
-           subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
+    return count == fedclient_travels(job)->size &&
+           subtract(&job->pending, fedclient_travels(job), values, NULL) == FED_OK;
 }
 
 /** Begin without a residual: the stored one does not fit this task, or none is stored. */
@@ -138,7 +141,7 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
     if (job->residual.bytes != NULL) {
         (void)fedclient_record_values(&job->residual, &count);
     }
-    if (count != job->arch.layout.size || head->task != job->assignment.task.id) {
+    if (count != fedclient_travels(job)->size || head->task != job->assignment.task.id) {
         start_anew(client, job);
         return FED_OK;
     }
@@ -191,18 +194,19 @@ static bool add_owed(float *values, const float *model, const float *owed, size_
 static fed_status add_training(fedclient_job *job, const fedclient_record *trained, bool is_change,
                                fed_error *err) {
     size_t n = 0;
-    const size_t o = fed_arch_summed(&job->arch);
+    const size_t o =
+        fedclient_has_private(job) ? job->split.trained : fed_arch_summed(&job->arch);
     const float *all = fedclient_record_values(&job->model, &n);
     const float *model = is_change ? NULL : all;
     const float *owed =
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
     /* D4 in docs/durability.md: the old residual has as many values as the model, so nothing owed
      * is left out. */
-    assert(n == job->arch.layout.size);
+    assert(n == fedclient_travels(job)->size);
     float *values = fedclient_record_values(trained, &n);
     /* D4 in docs/durability.md: the trained model has as many values, so nothing trained is left
      * out. */
-    assert(n == job->arch.layout.size && o <= n);
+    assert(n == fedclient_travels(job)->size && o <= n);
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     job->within &=
         add_owed(values + o, is_change ? NULL : model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
@@ -210,7 +214,7 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
     if (bad == n) {
         return FED_OK;
     }
-    const fed_layout *layout = &job->arch.layout;
+    const fed_layout *layout = fedclient_travels(job);
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }

@@ -37,9 +37,18 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
-fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
+static fed_status whole_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
     const char *text = config->layout != NULL ? config->layout : config->task.wire.model;
     return fed_arch_parse(text, arch, err);
+}
+
+fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
+    FED_TRY(whole_model(config, arch, err));
+    const fed_status status = fed_arch_share(arch, config->task.wire.private_layers, err);
+    if (status != FED_OK) {
+        fed_arch_free(arch);
+    }
+    return status;
 }
 
 void fedserver_config_free(fedserver_config *config) {
@@ -114,6 +123,16 @@ static fed_status move_long_model(const source *s, fedserver_config *config, fed
         return fed_fail(err, FED_ENOMEM, "out of memory for a model's text");
     }
     return FED_OK;
+}
+
+static fed_status check_private(const source *s, const fedserver_config *config, fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    const fed_status status = fedserver_config_model(config, &arch, &why);
+    if (status == FED_OK) {
+        fed_arch_free(&arch);
+    }
+    return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_PRIVATE_LAYERS, &why, err);
 }
 
 /* SCAFFOLD's control variate is sent as a part of the model, which must have room for it. */
@@ -275,6 +294,9 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
          &fault);
     note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
     note(&f, FEDSERVER_FIELD_MODEL, take_model(s, config, &fault), &fault);
+    if (f.status == FED_OK) {
+        note(&f, FEDSERVER_FIELD_PRIVATE_LAYERS, check_private(s, config, &fault), &fault);
+    }
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
         note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, config, &first, &fault), &fault);
     }
@@ -356,10 +378,24 @@ static fed_status load_initial(const fedserver_config *config, const fed_arch *a
                      why.text);
 }
 
+/* Keep of a model's values those that travel, at the front of `values`. */
+static fed_status share_values(const fedserver_config *config, const fed_arch *arch, float *values,
+                               size_t *size, fed_error *err) {
+    fed_private split;
+    if (config->task.wire.private_layers[0] == '\0') {
+        return FED_OK;
+    }
+    FED_TRY(fed_private_split(arch, config->task.wire.private_layers, &split, err));
+    fed_private_take(&split, &arch->layout, values, values, NULL);
+    *size = split.shared.size;
+    fed_private_free(&split);
+    return FED_OK;
+}
+
 fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
                                    fed_error *err) {
     fed_arch arch;
-    FED_TRY(fedserver_config_model(config, &arch, err));
+    FED_TRY(whole_model(config, &arch, err));
     size_t n = arch.layout.size;
     float *made = malloc(n * sizeof *made);
     fed_status status = FED_OK;
@@ -369,6 +405,9 @@ fed_status fedserver_config_values(const fedserver_config *config, float **value
         status = load_initial(config, &arch, made, err);
     } else {
         fed_arch_init_values(&arch, config->task.wire.seed, made);
+    }
+    if (status == FED_OK) {
+        status = share_values(config, &arch, made, &n, err);
     }
     fed_arch_free(&arch);
     if (status != FED_OK) {

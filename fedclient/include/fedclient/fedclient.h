@@ -55,10 +55,17 @@ typedef struct fedclient_round {
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows
      * that the training with the smaller number is stored. */
     uint64_t number;
+    /* A training of the device's own copy (a task's personal_steps): nothing of the result is sent.
+     * task->local_steps is then personal_steps, and no deadline holds. A program that knows nothing
+     * of this flag trains as ever: `number` is the next training's, which comes again, so the call
+     * is like a training that was not stored. Best is an optimizer that begins anew, and whose state
+     * is not kept. FED_EDECLINED: this device keeps no copy. Other failures cost only the copy. */
+    bool is_personal;
     /* Training only: this device's last training for this task is in no update that the coordinator
      * has counted. The library adds that training to the new update. */
     bool owes;
-    /* float32[arch->layout.size]. In: the model. Out: the trained model. */
+    /* float32[arch->layout.size]. In: the model. Out: the trained model. Private layers
+     * (task->private_layers) are this device's own. */
     float *values;
     /* Out, training only: values holds the change, trained model - model, instead of the trained
      * model. float32 holds a small change more exactly than the sum of model and change. */
@@ -343,6 +350,28 @@ fed_status fedclient_run(fedclient *client, const fedclient_run_options *options
  * free(). FED_ENOTFOUND: no model has been downloaded yet. */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
+
+/** A model of this device's own. */
+typedef struct fedclient_own_model {
+    uint64_t task;
+    uint32_t version; /* of the shared model that it was made from */
+    bool is_trained;  /* false: the shared layers are those of `version` */
+    char *model;      /* the model's text (fed/arch.h), which says what the values are */
+    float *values;    /* float32[count] */
+    size_t count;
+} fedclient_own_model;
+
+/**
+ * The device's own model: the copy that a task's personal_steps made last. Of a task that has
+ * private_layers and no personal_steps: the shared model, with this device's own layers. The copy
+ * stays until the slot's next one, also after the task's end and while the slot has another task.
+ * It is of the slot in use, as fedclient_model's. Free *own with fedclient_own_model_free.
+ * Errors: FED_ENOTFOUND there is none yet; FED_EFORMAT the stored one is damaged; FED_ENOMEM;
+ * FED_EUNSUPPORTED this is a small build (fed/small.h).
+ */
+fed_status fedclient_personal(fedclient *client, fedclient_own_model *own,
+                              fed_error *err) FED_CHECKED;
+void fedclient_own_model_free(fedclient_own_model *own);
 
 FED_API_END
 
