@@ -73,7 +73,7 @@ static bool is_bn(const fed_layout *layout, const groups *g, uint32_t layer) {
 
 static fed_status keep_bn(const fed_arch *arch, const groups *g, uint8_t *chosen, fed_error *err) {
     bool any = false;
-    /* Only layers of the first statistics on can have any, so this is short where there are none. */
+    /* A model without running statistics is not searched. */
     for (uint32_t layer = 0; arch->layout.size > arch->trained && layer < g->count; layer++) {
         if (is_bn(&arch->layout, g, layer)) {
             chosen[layer] = 1;
@@ -141,8 +141,8 @@ static fed_status keep_numbers(const char *item, size_t len, const groups *g, ui
     return FED_OK;
 }
 
-static fed_status choose(const fed_arch *arch, const char *layers, const groups *g,
-                         uint8_t *chosen, fed_error *err) {
+static fed_status choose(const fed_arch *arch, const char *layers, const groups *g, uint8_t *chosen,
+                         fed_error *err) {
     for (const char *at = layers;; at++) {
         const size_t len = strcspn(at, ",");
         if (len == 4 && memcmp(at, "head", len) == 0) {

@@ -21,13 +21,11 @@ static const char magic[4] = {'F', 'E', 'D', 'r'};
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]) {
     /* C6 in docs/durability.md: each piece of a download has a key of its own, not made here. */
     assert(kind != FEDCLIENT_DOWNLOAD);
-    static const char *const words[] = {[FEDCLIENT_IDENTITY] = "identity",
-                                        [FEDCLIENT_MODEL] = "model",
-                                        [FEDCLIENT_RESIDUAL] = "residual",
-                                        [FEDCLIENT_PENDING] = "pending",
-                                        [FEDCLIENT_LAYOUT] = "layout",
-                                        [FEDCLIENT_OWN] = "own",
-                                        [FEDCLIENT_PERSONAL] = "personal"};
+    static const char *const words[] = {
+        [FEDCLIENT_IDENTITY] = "identity", [FEDCLIENT_MODEL] = "model",
+        [FEDCLIENT_RESIDUAL] = "residual", [FEDCLIENT_PENDING] = "pending",
+        [FEDCLIENT_LAYOUT] = "layout",     [FEDCLIENT_OWN] = "own",
+        [FEDCLIENT_PERSONAL] = "personal"};
     if (slot == 0) {
         snprintf(key, FEDCLIENT_KEY, "%s", words[kind]);
     } else {

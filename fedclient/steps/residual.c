@@ -83,13 +83,11 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
     size_t len = 0, n = 0;
     fed_status status = envelope_of(&pending, &envelope, &len);
     if (status == FED_OK) {
-        status = fedcodec_envelope_decode(envelope, len, fedclient_travels(job), round->values, err);
+        status =
+            fedcodec_envelope_decode(envelope, len, fedclient_travels(job), round->values, err);
     }
     fedclient_record_free(&pending);
     FED_TRY(status);
-    if (fedclient_has_private(job)) {
-        return fedclient_private_sent(job, round, visit, user, err);
-    }
     visit(user, round->values, fedclient_travels(job)->size);
     const float *model = fedclient_record_values(&job->model, &n);
     memcpy(round->values, model, n * sizeof *model);
@@ -194,8 +192,7 @@ static bool add_owed(float *values, const float *model, const float *owed, size_
 static fed_status add_training(fedclient_job *job, const fedclient_record *trained, bool is_change,
                                fed_error *err) {
     size_t n = 0;
-    const size_t o =
-        fedclient_has_private(job) ? job->split.trained : fed_arch_summed(&job->arch);
+    const size_t o = fedclient_has_private(job) ? job->split.trained : fed_arch_summed(&job->arch);
     const float *all = fedclient_record_values(&job->model, &n);
     const float *model = is_change ? NULL : all;
     const float *owed =

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fed/layout_reference.h"
+#include "fed/private_layers.h"
 
 static fed_status whole_model(const fedserver_store *store, void *db, const fedserver_task *task,
                               fed_arch *arch, fed_error *err) {

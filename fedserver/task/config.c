@@ -12,6 +12,7 @@
 #include "fed/file.h"
 #include "fed/layout_reference.h"
 #include "fed/optimizer_spec.h"
+#include "fed/private_layers.h"
 #include "fed/utf8.h"
 #include "fedcodec/codec.h"
 #include "fedserver/strategies/strategy.h"

@@ -23,8 +23,6 @@ FED_API_BEGIN
  * "conv1.bias". So a model without layers (fed/arch.h) has them, too.
  */
 
-enum { FED_PRIVATE_SPEC = 64 }; /* bytes of a list, with its NUL */
-
 typedef struct fed_private {
     fed_layout shared; /* the tensors that travel, in the model's order */
     size_t trained;    /* number of values of `shared` that are parameters */

@@ -58,8 +58,9 @@ typedef struct fedclient_round {
     /* A training of the device's own copy (a task's personal_steps): nothing of the result is sent.
      * task->local_steps is then personal_steps, and no deadline holds. A program that knows nothing
      * of this flag trains as ever: `number` is the next training's, which comes again, so the call
-     * is like a training that was not stored. Best is an optimizer that begins anew, and whose state
-     * is not kept. FED_EDECLINED: this device keeps no copy. Other failures cost only the copy. */
+     * is like a training that was not stored. Best is an optimizer that begins anew, and whose
+     * state is not kept. FED_EDECLINED: this device keeps no copy. Other failures cost only the
+     * copy. */
     bool is_personal;
     /* Training only: this device's last training for this task is in no update that the coordinator
      * has counted. The library adds that training to the new update. */
@@ -367,7 +368,7 @@ typedef struct fedclient_own_model {
  * stays until the slot's next one, also after the task's end and while the slot has another task.
  * It is of the slot in use, as fedclient_model's. Free *own with fedclient_own_model_free.
  * Errors: FED_ENOTFOUND there is none yet; FED_EFORMAT the stored one is damaged; FED_ENOMEM;
- * FED_EUNSUPPORTED this is a small build (fed/small.h).
+ * FED_EINVAL this is a small build (fed/small.h).
  */
 fed_status fedclient_personal(fedclient *client, fedclient_own_model *own,
                               fed_error *err) FED_CHECKED;
