@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codecs/ring_spec.h"
 #include "codecs/stage.h"
 #include "fedcodec/codec_vtable.h"
 
@@ -14,6 +15,10 @@ static fed_status find_codec(fed_word name, const fedcodec_vtable **codec, fed_e
             return FED_OK;
         }
         fed_names_add(&names, fedcodec_at(k)->name);
+    }
+    if (fed_word_is(name, fedcodec_ring_spec.name)) {
+        *codec = &fedcodec_ring_spec;
+        return FED_OK;
     }
     return fed_fail(err, FED_EINVAL, "unknown codec \"%.*s\"; there are %s", (int)name.len,
                     name.text, names.text);

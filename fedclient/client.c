@@ -387,6 +387,33 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     return status;
 }
 
+fed_status fedclient_post(fedclient *client, const char *path, const void *body, size_t len,
+                          uint32_t hold_ms, int *status, char word[32], fed_writer *answer,
+                          fed_error *err) {
+    enum { MOST = 1 << 30 };
+    if (!fedclient_enrolled(client)) {
+        return fed_fail(err, FED_ESTATE, "this program is not enrolled yet: give it a token");
+    }
+    FED_TRY(fedclient_identity_renew(client, err));
+    fedclient_answer got;
+    fedclient_span span = {.data = body, .left = len};
+    const fedclient_body bytes = fedclient_body_of(&span);
+    const fedclient_call call = {.base = client->devices,
+                                 .kind = FED_REQUEST_METRIC,
+                                 .path = path,
+                                 .body = &bytes,
+                                 .hold_ms = hold_ms,
+                                 .answer_limit = MOST};
+    const fed_status sent = fedclient_exchange(client, &call, &got, err);
+    if (sent == FED_OK) {
+        *status = got.status;
+        memcpy(word, got.error, sizeof got.error);
+        fed_write_bytes(answer, got.body.data, got.body.len);
+    }
+    fedclient_answer_free(&got);
+    return sent == FED_OK ? answer->status : sent;
+}
+
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) {
     fedclient_model_head head;

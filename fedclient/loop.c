@@ -1,5 +1,5 @@
-/* The loop of a device: one step after the other, a wait in between, and a log line for each event.
- */
+/* The loop of a device: enrol in time, then one step after the other, a wait in between, and a log
+ * line for each event. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +14,8 @@ static const char *const waits[] = {
         "the coordinator has this device's update; the device waits for the next round",
     [FED_WAIT_NO_MODEL] = "every model is measured; this device waits for the next one",
     [FED_WAIT_FINISHED] = "all tasks are finished; this device waits for another",
-    [FED_WAIT_DECLINED] = "this device has declined the tasks that run; it waits for another"};
+    [FED_WAIT_DECLINED] = "this device has declined the tasks that run; it waits for another",
+    [FED_WAIT_SPENT] = "this device's privacy is spent; it waits for another task"};
 
 static void say_wait(const fed_log *log, const fedclient_event *before,
                      const fedclient_event *event, const char *why) {
@@ -96,6 +97,28 @@ static void rest(const fedclient *client, uint32_t ms) {
     while (left_ms > 0 && !is_stopped(client)) {
         fed_sleep_ms(left_ms < NAP_MS ? left_ms : NAP_MS);
         left_ms = until_ms - fed_clock_monotonic_ms();
+    }
+}
+
+fed_status fedclient_token_give_in_time(fedclient *client, const char *token, unsigned tries,
+                                        fed_error *err) {
+    enum { FIRST_MS = 500, MOST_MS = 60000 };
+    uint32_t wait_ms = FIRST_MS;
+    for (unsigned k = 1;; k++) {
+        fed_error why = {0};
+        const fed_status status = fedclient_token_give(client, token, &why);
+        const bool may_pass = status == FED_ENET || status == FED_ETIMEOUT || status == FED_EBUSY;
+        if (!may_pass || k == tries) {
+            return status == FED_OK ? status : fed_fail(err, status, "%s", fed_error_text(&why));
+        }
+        fed_logf(client->options.log, FED_LOG_WARN,
+                 "this device tries again in %.1f s to enrol: %s", (double)wait_ms / 1000,
+                 fed_error_text(&why));
+        rest(client, wait_ms);
+        if (is_stopped(client)) {
+            return fed_fail(err, FED_ECANCELED, "stopped before this device was enrolled");
+        }
+        wait_ms = 2 * wait_ms < MOST_MS ? 2 * wait_ms : MOST_MS;
     }
 }
 

@@ -1,6 +1,7 @@
 /* The coordinator as a whole: is opened, handles requests in batches, is closed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/server.h"
+#include "fedserver/rounds/openings.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "fedserver/rounds/running.h"
 #include "fedserver/rounds/update_limit.h"
 #include "fedserver/stores/stores.h"
+#include "fedserver/task/private_task.h"
 
 enum { PATH_SIZE = 1024, TICK_MS = 1000, LEAD_LOOK_MS = 100 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
@@ -50,6 +52,7 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
                                       .log = made->log,
                                       .directory = copy,
                                       .where = made->where,
+                                      .opening = fedserver_openings_take_off,
                                       .bell = -1,
                                       .epoch = 1};
     if (status != FED_OK) {
@@ -430,7 +433,7 @@ static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
             continue;
         }
         const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
-        if (closing && t->closing == NULL) {
+        if (closing && t->closing == NULL && !fedserver_task_has_helper(&t->task)) {
             return now_ms;
         }
         if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {

@@ -53,7 +53,6 @@ static const field fields[] = {
     FIELD(TEXT, downloads,     0,    FED_CAN_URL),
     FIELD(U32,  personal_steps, 0,   FED_CAN_PERSONAL),
     FIELD(SHARE, holdout,      0,    FED_CAN_PERSONAL),
-    FIELD(TEXT, private_layers, 0,   FED_CAN_PERSONAL),
 };
 /* clang-format on */
 
@@ -279,6 +278,9 @@ void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment 
         if (m->action != FED_ACTION_WAIT && (m->capabilities & FED_CAN_TASKS) != 0) {
             fed_write_u64(w, m->replaces);
         }
+        if (m->action != FED_ACTION_WAIT && (m->capabilities & FED_CAN_PRIVATE) != 0) {
+            fed_privacy_write(w, &m->privacy);
+        }
     }
 }
 
@@ -298,8 +300,11 @@ static fed_status assignment_fill(fed_reader *r, uint8_t protocol, fed_assignmen
         if (t->action != FED_ACTION_WAIT && (t->capabilities & FED_CAN_TASKS) != 0) {
             t->replaces = fed_read_u64(r);
         }
+        if (t->action != FED_ACTION_WAIT && (t->capabilities & FED_CAN_PRIVATE) != 0) {
+            FED_TRY(fed_privacy_read(r, &t->privacy));
+        }
     }
-    if (t->action > FED_ACTION_DONE || t->reason > FED_WAIT_DECLINED) {
+    if (t->action > FED_ACTION_DONE || t->reason > FED_WAIT_SPENT) {
         r->status = r->status == FED_OK ? FED_EFORMAT : r->status;
     }
     return r->status;

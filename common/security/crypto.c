@@ -80,6 +80,10 @@ static int draw(void *user, unsigned char *dst, size_t len) {
     return fed_random(dst, len) == FED_OK ? 0 : MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
 }
 
+void fed_wipe(void *secret, size_t len) {
+    mbedtls_platform_zeroize(secret, len);
+}
+
 int fed_secret_compare(const void *a, const void *b, size_t len) {
     const volatile uint8_t *x = a, *y = b; /* volatile, so that the compiler adds no early exit */
     unsigned difference = 0;

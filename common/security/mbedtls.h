@@ -8,6 +8,9 @@
 #define MBEDTLS_ALLOW_PRIVATE_ACCESS
 
 #include <mbedtls/aes.h>
+#include <mbedtls/ecdsa.h>
+#include <mbedtls/error.h>
+#include <mbedtls/gcm.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/platform_util.h>
 #include <mbedtls/sha256.h>

@@ -73,16 +73,49 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     return status;
 }
 
-/** If a run's directory has the same name as the first run's, name the runs by their key `name`. */
-static void name_apart(runs *r) {
-    bool alike = false;
+static bool are_alike(const runs *r) {
     for (size_t k = 1; k < r->count; k++) {
-        alike = alike || strcmp(r->run[k].name, r->run[0].name) == 0;
+        for (size_t other = 0; other < k; other++) {
+            if (strcmp(r->run[k].name, r->run[other].name) == 0) {
+                return true;
+            }
+        }
     }
-    for (size_t k = 0; k < r->count && alike; k++) {
+    return false;
+}
+
+/** Does the key `name` tell all runs apart? */
+static bool are_named(const runs *r) {
+    for (size_t k = 0; k < r->count; k++) {
         const char *name = r->run[k].scenario.value[SIM_NAME];
-        if (name != NULL && name[0] != '\0') {
-            snprintf(r->run[k].name, sizeof r->run[k].name, "%s", name);
+        for (size_t other = 0; other < k && name != NULL; other++) {
+            const char *value = r->run[other].scenario.value[SIM_NAME];
+            name = value == NULL || strcmp(value, name) == 0 ? NULL : name;
+        }
+        if (name == NULL || name[0] == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** If two runs' directories have the same name, name all runs by the keys that differ over the runs
+ * shown: by `name`, if that alone tells them apart. */
+static void name_apart(runs *r) {
+    sim_key_id keys[SIM_KEYS];
+    const size_t count = are_alike(r) ? sim_runs_differ(r->run, r->count, keys) : 0;
+    const bool named = count > 0 && keys[0] == SIM_NAME;
+    for (size_t k = 0; k < r->count && count > 0; k++) {
+        char *name = r->run[k].name;
+        size_t len = 0;
+        for (size_t i = 0; i < count && len < sizeof r->run[k].name; i++) {
+            const char *value = r->run[k].scenario.value[keys[i]];
+            len += (size_t)snprintf(name + len, sizeof r->run[k].name - len, "%s%s%s%s",
+                                    i > 0 ? "," : "", named && i == 0 ? "" : sim_keys[keys[i]].name,
+                                    named && i == 0 ? "" : "=", value != NULL ? value : "");
+            if (named && i == 0 && are_named(r)) {
+                break;
+            }
         }
     }
 }

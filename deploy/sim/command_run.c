@@ -22,6 +22,7 @@ typedef struct batch {
     char fedserver[SIM_PATH];
     sim_bar bar;
     size_t done, failed;
+    bool goes_on; /* the last run can be resumed */
 } batch;
 
 static bool exists(const char *directory, const char *name) {
@@ -105,9 +106,25 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     return sim_report_write(page, NULL, &run, 1, err);
 }
 
+/** Can a run of these options be resumed? One over HTTPS can't, nor one with trainers: a step that
+ * a trainer has under way could take too long to be waited for. */
+static bool can_go_on(const sim_options *o) {
+    return !sim_has_trainers(o) && o->transport == SIM_INPROC;
+}
+
+/** Don't begin a stopped run again over what it left. */
+static fed_status check_can_go_on(const sim_options *o, const char *directory, fed_error *err) {
+    if (can_go_on(o) || !exists(directory, "summary.json")) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_ESTATE,
+                    "%s: this run was stopped, and a run over https or with trainers can't go on; "
+                    "to begin it again remove the folder, or choose another --out",
+                    directory);
+}
+
 /** Choose where the run keeps its files. In one process the coordinator gets a temporary directory,
- * and the state for --resume lies in the run's directory. A run over HTTPS can't be resumed, nor
- * one with trainers: a step that a trainer has under way could take too long to be waited for. */
+ * and the state for --resume lies in the run's directory. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
                       char coordinator[SIM_PATH], char model[SIM_PATH]) {
     o->model = sim_path(model, directory, "model.safetensors");
@@ -130,6 +147,8 @@ static fed_status run_cell(batch *b, const sim_scenario *s, const char *director
         .user = b, .progress = say_progress, .listening = say_listening, .stop = b->command->stop};
     sim_options o;
     FED_TRY(sim_options_read(s, cores > 0 ? (uint32_t)cores : 1, &o, err));
+    FED_TRY(check_can_go_on(&o, directory, err));
+    b->goes_on = can_go_on(&o);
     FED_TRY(sim_result_begin(directory, s, err));
     sim_path(task, directory, "task.json");
     o.task = task;
@@ -187,6 +206,35 @@ static fed_status read_scenario(const sim_command *c, sim_scenario *s, fed_error
     return FED_OK;
 }
 
+static bool begins_with_any(const char *text, const char *const *words) {
+    for (; *words != NULL; words++) {
+        if (strncmp(text, *words, strlen(*words)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Warn of keys that were measured to hurt together. */
+static void warn_of_pairs(const sim_scenario *s) {
+    static const char *const sparse[] = {"sbc", "stc", "topk", "dgc", "randk", "threshold", NULL};
+    static const char *const adaptive[] = {"fedadam", "fedyogi", "fedadagrad", NULL};
+    const char *codec = s->value[SIM_CODEC_UP];
+    if (begins_with_any(s->value[SIM_STRATEGY], adaptive) && begins_with_any(codec, sparse)) {
+        fprintf(stderr,
+                "fedsim: warning: strategy=%s scales each value by its history, which codec_up=%s "
+                "distorts, as it sends few values a round: compare with strategy=fedavg\n",
+                s->value[SIM_STRATEGY], codec);
+    }
+    if (strstr(s->value[SIM_OPTIMIZER], "scaffold") != NULL && begins_with_any(codec, sparse)) {
+        fprintf(stderr,
+                "fedsim: warning: scaffold's control variates travel as float32 both ways beside "
+                "the messages of "
+                "codec_up=%s\n",
+                codec);
+    }
+}
+
 static fed_status check_cells(batch *b, fed_error *err) {
     for (size_t k = 0; k < b->grid.count; k++) {
         sim_scenario *s = &b->grid.cells[k].scenario;
@@ -194,6 +242,9 @@ static fed_status check_cells(batch *b, fed_error *err) {
         fed_writer task;
         FED_TRY(sim_scenario_complete(s, err));
         FED_TRY(sim_options_read(s, 1, &o, err));
+        if (k == 0 || sim_scenario_difference(s, &b->grid.cells[k - 1].scenario) != SIM_SEED) {
+            warn_of_pairs(s);
+        }
         fed_writer_growing(&task);
         fed_status status = sim_task_write(s, &task, err);
         fed_writer_free(&task);
@@ -235,6 +286,11 @@ static fed_status run_cells(batch *b, fed_error *err) {
         sim_bar_next(&b->bar, k);
         fed_status status = take_cell(b, &b->grid.cells[k], &why);
         sim_bar_wipe(&b->bar);
+        if (status == FED_ECANCELED && !b->goes_on) {
+            return fed_fail(err, status,
+                            "stopped (%s); this run can't go on, its results so far are in %s",
+                            why.text, b->out);
+        }
         if (status == FED_ECANCELED) {
             return fed_fail(err, status,
                             "stopped (%s); continue with: fedsim run %s/scenario.txt "

@@ -12,7 +12,7 @@ typedef struct sim_command {
     const char **words; /* the arguments that are not options */
     size_t word_count;
     const char *out; /* the value of --out; NULL: not given */
-    bool resume;
+    bool resume, help;
     const atomic_int *stop; /* when non-zero, end the run cleanly */
 } sim_command;
 

@@ -19,7 +19,8 @@ static const char usage[] =
     "\n"
     "run     trains as a scenario says: a file of lines `key = value`; keys given here override\n"
     "        the file's. A value with alternatives, 'a | b', or a range, 1..5, makes a grid of "
-    "runs.\n"
+    "runs;\n"
+    "        'strategy,learning_rate = fedavg,.05 | fedadam,.01' varies two keys together.\n"
     "        Results go to DIR (results/SCENARIO); --resume continues what was stopped there.\n"
     "report  compares runs: prints a table, and writes plots to FILE.html. For a single DIR, a\n"
     "        run or a grid, it writes DIR/report.html again.\n"
@@ -59,6 +60,8 @@ static bool read_words(int argc, char **argv, sim_command *c) {
                 return complain("a value is missing after --out");
             }
             c->out = argv[++k];
+        } else if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
+            c->help = true;
         } else if (strcmp(argv[k], "--resume") == 0) {
             c->resume = true;
         } else if (argv[k][0] == '-') {
@@ -82,6 +85,10 @@ static int end_with(fed_status status, const fed_error *err) {
 
 static int run_command(const char *name, const sim_command *command) {
     fed_error err = {0};
+    if (command->help) {
+        fputs(usage, stdout);
+        return 0;
+    }
     if (strcmp(name, "run") == 0) {
         return end_with(sim_command_run(command, &err), &err);
     }

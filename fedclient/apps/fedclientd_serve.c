@@ -64,15 +64,6 @@ static void progress(void *user, const fedclient_round *round, uint32_t done, ui
     }
 }
 
-/** Sleep in short naps, so that a stop is seen soon. */
-static void rest(const fedclientd_settings *s, uint32_t ms) {
-    int64_t until = fed_clock_monotonic_ms() + ms;
-    while (*s->stop == 0 && fed_clock_monotonic_ms() < until) {
-        int64_t left = until - fed_clock_monotonic_ms();
-        fed_sleep_ms(left < 200 ? left : 200);
-    }
-}
-
 static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error *err) {
     const fedclient_run_options options = {.until_finished = s->until_finished};
     const fed_status status = fedclient_run(client, &options, err);
@@ -81,27 +72,6 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
     }
     fed_logf(&s->log, FED_LOG_INFO, "stopped; what is not sent yet is kept in %s", s->state);
     return FED_OK;
-}
-
-/** Enrol. As long as nobody answers, or the coordinator is busy, try again with a growing wait: the
- * network or the coordinator may be down, or this device's clock not set yet. With --until-finished
- * a person or a script waits for the end, so the device gives up after TRIES tries (a minute). */
-static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
-                                fed_error *err) {
-    enum { TRIES = 8, FIRST_MS = 500, MOST_MS = 60000 };
-    uint32_t wait_ms = FIRST_MS;
-    fed_status status = fedclient_enrol(client, token, err);
-    for (uint32_t k = 1; *s->stop == 0 && (k < TRIES || !s->until_finished); k++) {
-        if (status != FED_ENET && status != FED_ETIMEOUT && status != FED_EBUSY) {
-            break;
-        }
-        fed_logf(&s->log, FED_LOG_WARN, "this device tries again in %.1f s to enrol: %s",
-                 (double)wait_ms / 1000, err->text);
-        rest(s, wait_ms);
-        wait_ms = 2 * wait_ms < MOST_MS ? 2 * wait_ms : MOST_MS;
-        status = *s->stop == 0 ? fedclient_enrol(client, token, err) : FED_ECANCELED;
-    }
-    return status;
 }
 
 /** Keep the token for the case that the coordinator refuses this device later. The token's file may
@@ -130,7 +100,10 @@ static fed_status keep_token(const fedclientd_settings *s, fedclient *client, fe
     return fedclient_token_give(client, given, err);
 }
 
+/** Enrol. With --until-finished a person or a script waits for the end, so the device gives up
+ * after TRIES tries (a minute). */
 static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_error *err) {
+    enum { TRIES = 8 };
     char token[TOKEN_SIZE];
     if (fedclient_enrolled(client)) {
         return keep_token(s, client, err);
@@ -144,7 +117,8 @@ static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_err
     if (s->token == NULL) {
         FED_TRY(fed_file_read_word(s->token_file, token, sizeof token, err));
     }
-    return enrol_in_time(s, client, s->token != NULL ? s->token : token, err);
+    return fedclient_token_give_in_time(client, s->token != NULL ? s->token : token,
+                                        s->until_finished ? TRIES : 0, err);
 }
 
 /** The device's transports: to the coordinator, and to download caches. If downloads.send is NULL,

@@ -51,6 +51,10 @@ static const char usage[] =
     "                     float32; k=0: none\n"
     "  --codec SPEC       of gradients, such as 3lc:s=1.75 (float32)\n"
     "  --pull SPEC        of the sums on their way back (float32)\n"
+    "  --pull-as WHAT     sum: each worker has the optimizer; model: the owners of the sums have "
+    "it,\n"
+    "                     and pulls are changes of the model, as 3LC's parameter server has it.\n"
+    "                     Needs bitsgd or local, and owners or star (sum)\n"
     "  --nic SPEC         packet: NICs compress float32 instead of a codec; inline: this program\n"
     "                     rounds as such NICs would; :e=10 is the bound 2^-10. Needs bitsgd, "
     "local\n"
@@ -59,7 +63,9 @@ static const char usage[] =
     "  --small N          tensors of fewer than N values travel as float32 (256)\n"
     "  --bucket BYTES     bytes of gradient in one message, about (1048576)\n"
     "  --late N           backup workers: a sum does not wait for the N slowest workers\n"
-    "\n"
+    "\n";
+
+static const char usage_of_results[] =
     "train, processes (--link tcp): all on this machine unless --listen or --join is given:\n"
     "  --listen HOST:PORT wait here for workers of other machines, which must reach HOST\n"
     "  --join HOST:PORT   be a worker of the machine with --listen; give the same options as "
@@ -134,6 +140,7 @@ static const option_row train_rows[] = {
     TEXT("sync", sync),
     TEXT("codec", codec),
     TEXT("pull", pull),
+    TEXT("pull-as", pull_as),
     TEXT("nic", nic),
     {"local-lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_local_lr},
     COUNT("small", small, 1),
@@ -278,8 +285,8 @@ int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
     (void)signal(SIGPIPE, SIG_IGN); /* the program that reads the output may end first */
     if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
-        printf("%s%s%s\n%s\n%s", usage, fedworker_serve_usage, fedworker_predict_usage,
-               fedworker_launch_usage, fedworker_devices_usage);
+        printf("%s%s%s%s\n%s\n%s", usage, usage_of_results, fedworker_serve_usage,
+               fedworker_predict_usage, fedworker_launch_usage, fedworker_devices_usage);
         return EXIT_SUCCESS;
     }
     if (strcmp(command, "--version") == 0) {

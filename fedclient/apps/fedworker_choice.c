@@ -40,6 +40,13 @@ static const char *preset(const fedworker_words *words, uint32_t ranks) {
     return feddc_collective_preset(ranks, words->codec, words->pull, device);
 }
 
+static fed_status find_pull_as(const char *word, bool *at_owners, fed_error *err) {
+    *at_owners = word != NULL && strcmp(word, "model") == 0;
+    return *at_owners || word == NULL || strcmp(word, "sum") == 0
+               ? FED_OK
+               : fed_fail(err, FED_EINVAL, "--pull-as is sum or model, not \"%.60s\"", word);
+}
+
 fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choice,
                             fed_error *err) {
     uint32_t aggregators = 0;
@@ -52,6 +59,7 @@ fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choi
     FED_TRY(feddc_sync_takes(&choice->sync, words->codec, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->pull, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->nic, err));
+    FED_TRY(find_pull_as(words->pull_as, &choice->at_owners, err));
     if (choice->collective != NULL) {
         FED_TRY(feddc_collective_aggregators(choice->collective, &aggregators, err));
     }
@@ -60,11 +68,13 @@ fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choi
     if (choice->collective == NULL) {
         choice->collective = preset(words, choice->ranks);
     }
+    static const feddc_owner some = {.weights = NULL};
     const feddc_exchange_options options = {.link = choice->link,
                                             .collective = choice->collective,
                                             .codec = words->codec,
                                             .pull = words->pull,
                                             .nic = words->nic,
-                                            .late = words->late};
+                                            .late = words->late,
+                                            .owner = choice->at_owners ? &some : NULL};
     return feddc_exchange_check(&options, choice->ranks, err);
 }

@@ -9,6 +9,7 @@
 /** The options' values as on the command line. All but link and sync may be NULL. */
 typedef struct fedworker_words {
     const char *link, *collective, *sync, *codec, *pull;
+    const char *pull_as; /* --pull-as; NULL: not given */
     const char *nic;     /* --nic; NULL: not given */
     const char *backend; /* the nets' backend; a GPU's name: gradients are on this GPU */
     uint32_t workers, late;
@@ -18,6 +19,7 @@ typedef struct fedworker_choice {
     const feddc_link_vtable *link;
     const char *collective; /* a spec as for feddc_exchange_options; never "star" */
     feddc_sync sync;
+    bool at_owners;          /* --pull-as model */
     feddc_place place;       /* with mpi this process's place; else its size is 0 */
     uint32_t workers, ranks; /* ranks: workers and aggregators */
 } fedworker_choice;

@@ -198,15 +198,16 @@ static void wait_for_parts(const fedworker_job *job) {
 }
 
 fed_status fedworker_group(fedworker_job *job, fed_error *err) {
-    job->stop = fedworker_stop_open();
+    const bool threads = strcmp(job->choice.link->name, "threads") == 0;
+    job->stop = fedworker_stop_open(threads ? FEDWORKER_TOLD : "");
     if (job->stop == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory to start the ranks");
     }
     fedworker_entry entry = {
         .place = {.listener = -1}}; /* rank 0, unless run_mpi sets another rank */
-    FED_TRY(job->choice.link->find != NULL                   ? run_mpi(job, &entry, err)
-            : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
-                                                             : fedworker_tcp(job, err));
+    FED_TRY(job->choice.link->find != NULL ? run_mpi(job, &entry, err)
+            : threads                      ? run_threads(job, err)
+                                           : fedworker_tcp(job, err));
     if (job->o->trace == NULL || entry.place.rank != 0) {
         return FED_OK;
     }

@@ -70,6 +70,7 @@ static fed_status get_ready(replica *r, fed_error *err) {
                                            .collective = c->choice.collective,
                                            .codec = c->codec,
                                            .pull = c->pull},
+                              .at_owners = c->choice.at_owners,
                               .sync = c->choice.sync,
                               .arch = m->arch,
                               .job = *m->job,

@@ -10,7 +10,7 @@
 /** The command line. The strings are not copies. */
 typedef struct fedworker_options {
     app_options app;
-    const char *link, *collective, *sync, *codec, *pull, *nic;
+    const char *link, *collective, *sync, *codec, *pull, *pull_as, *nic;
     const char *summary, *trace;
     const char *listen, *join, *secret_file, *host, *congestion;
     uint32_t workers, here;          /* here: workers on this machine; 0: not given */

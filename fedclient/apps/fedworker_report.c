@@ -204,6 +204,7 @@ static void write_all(fed_writer *out, const fedworker_result *result, const fed
     write_text(out, "sync", o->sync);
     write_text(out, "codec", o->codec != NULL ? o->codec : "float32");
     write_text(out, "pull", o->pull != NULL ? o->pull : "float32");
+    write_text(out, "pull_as", result->job->choice.at_owners ? "model" : "sum");
     write_text(out, "nic", o->nic != NULL ? o->nic : "none");
     fed_write_printf(out,
                      "  \"parameters\": %zu,\n  \"workers\": %" PRIu32 ",\n  \"batch\": %" PRIu32

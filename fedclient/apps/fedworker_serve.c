@@ -33,6 +33,7 @@ static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_
         {"sync", OPTION_TEXT, AT(sync), .commands = ANY},
         {"codec", OPTION_TEXT, AT(codec), .commands = ANY},
         {"pull", OPTION_TEXT, AT(pull), .commands = ANY},
+        {"pull-as", OPTION_TEXT, AT(pull_as), .commands = ANY},
     };
 #undef AT
     FED_TRY(
@@ -51,6 +52,7 @@ static fed_status make_worker_group(fedworker_cluster *c, fed_error *err) {
                                    .sync = c->sync,
                                    .codec = c->codec,
                                    .pull = c->pull,
+                                   .pull_as = c->pull_as,
                                    .workers = c->workers};
     FED_TRY(fedworker_choose(&words, &c->choice, err));
     c->processes = strcmp(c->link, "tcp") == 0;

@@ -29,7 +29,7 @@
 
 typedef struct fedworker_cluster {
     fedclientd_settings device; /* must be first: fedclientd_read_options fills it in */
-    const char *link, *collective, *sync, *codec, *pull;
+    const char *link, *collective, *sync, *codec, *pull, *pull_as;
     uint32_t workers, min;   /* min: the group ends with fewer; 0: all are needed */
     fedworker_choice choice; /* with mpi `place` is this rank's; else its size is 0 */
     bool processes;          /* link tcp: the workers are child processes */

@@ -132,13 +132,15 @@ static void write_count(fed_writer *w, const char *name, uint32_t count) {
     write_line(w, name, count > 0 ? text : "", SHORT);
 }
 
-static void write_options(fed_writer *w, const fedworker_options *o, const char *collective) {
+static void write_options(fed_writer *w, const fedworker_options *o,
+                          const fedworker_choice *choice) {
     const struct {
         const char *name, *value;
-    } row[] = {{"collective", collective},
+    } row[] = {{"collective", choice->collective},
                {"sync", o->sync},
                {"codec", or_float32(o->codec)},
                {"pull", or_float32(o->pull)},
+               {"pull-as", choice->at_owners ? "model" : "sum"},
                {"nic", o->nic != NULL ? o->nic : ""},
                {"backend", backend_of(o)}};
     for (size_t k = 0; k < sizeof row / sizeof row[0]; k++) {
@@ -164,7 +166,7 @@ fed_status fedworker_settings_tell(const fedworker_options *o, const fedworker_c
             write_line(&w, row->name, row->value, strcmp(row->name, "model") == 0 ? MODEL : SHORT);
         }
     }
-    write_options(&w, o, choice->collective);
+    write_options(&w, o, choice);
     if (o->local_rate > 0) {
         snprintf(local, sizeof local, "%.9g", (double)o->local_rate);
     }

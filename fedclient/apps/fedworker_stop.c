@@ -3,10 +3,13 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "fedclient/apps/fedworker_stop.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "fedclient/apps/fedtrain.h"
 
@@ -18,12 +21,20 @@ struct fedworker_stop {
     _Atomic uint64_t word;
 };
 
+static const char *told_words = "";
+static size_t told_len;
+
 static void on_signal(int number) {
+    const int error = errno;
     (void)number;
     app_interrupted = 1;
+    if (write(STDERR_FILENO, told_words, told_len) < 0) {
+        told_len = 0; /* nobody reads them */
+    }
+    errno = error;
 }
 
-fedworker_stop *fedworker_stop_open(void) {
+fedworker_stop *fedworker_stop_open(const char *words) {
     struct sigaction action = {.sa_handler = on_signal,
                                .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     void *memory = mmap(NULL, sizeof(fedworker_stop), PROT_READ | PROT_WRITE,
@@ -31,6 +42,8 @@ fedworker_stop *fedworker_stop_open(void) {
     if (memory == MAP_FAILED) {
         return NULL;
     }
+    told_words = words;
+    told_len = strlen(words);
     sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);

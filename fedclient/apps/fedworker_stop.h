@@ -8,13 +8,17 @@
 
 #include "fed/error.h"
 
+/** What a worker group of one machine says after a signal. */
+#define FEDWORKER_TOLD                                                                             \
+    "fedworker: told to stop: ends after this step; a second signal ends it now\n"
+
 /** Memory that the processes of this machine share. All functions are safe in any of these
  * processes, and in any thread. */
 typedef struct fedworker_stop fedworker_stop;
 
-/** Catch SIGINT and SIGTERM; the same signal again ends the process at once. NULL: out of
- * memory. */
-fedworker_stop *fedworker_stop_open(void);
+/** Catch SIGINT and SIGTERM; the same signal again ends the process at once. NULL: out of memory.
+ * words  static text that a signal writes to standard error at once; may be "" */
+fedworker_stop *fedworker_stop_open(const char *words);
 void fedworker_stop_close(fedworker_stop *stop);
 
 /** Tell all ranks to stop, as after a signal. */

@@ -219,9 +219,12 @@ static void stop_children(launcher *l) {
             feddc_detector_end(l->detector, "fedworker was stopped by a signal");
         }
         kill_children(l);
-    } else if (!l->job->all_here) {
-        fprintf(stderr, "fedworker: told to stop: the worker group ends at its next pause; a "
-                        "second signal ends this machine's workers now\n");
+    } else {
+        fprintf(stderr, "%s",
+                l->job->all_here
+                    ? FEDWORKER_TOLD
+                    : "fedworker: told to stop: the worker group ends at its next pause; a second "
+                      "signal ends this machine's workers now\n");
     }
 }
 

@@ -249,7 +249,24 @@ fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, bool pla
                     fed_status_text(status));
 }
 
-typedef enum use { USE_SET, USE_ADD } use;
+fed_status feddc_coder_encode_change(feddc_coder *c, const feddc_shard *shard, const float *weights,
+                                     const float *replica, float *room, uint8_t *dst, size_t *len,
+                                     fed_error *err) {
+    for (size_t k = 0; k < shard->count; k++) {
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
+        const size_t from = slice->offset - shard->offset;
+        for (size_t i = from; i < from + slice->n; i++) {
+            room[i] = slice->plain ? weights[i] : weights[i] - replica[i];
+        }
+    }
+    if (c->residual != NULL) { /* the change has all that earlier messages left out */
+        memset(c->residual + shard->offset, 0, shard->n * sizeof *c->residual);
+    }
+    return feddc_coder_encode(c, shard, false, room, dst, len, err);
+}
+
+/* USE_FOLLOW: add coded slices, set those that travel as float32 */
+typedef enum use { USE_SET, USE_ADD, USE_FOLLOW } use;
 
 static fed_status use_slice(feddc_coder *c, use what, const feddc_slice *slice, const uint8_t *src,
                             size_t len, float *y) {
@@ -257,7 +274,7 @@ static fed_status use_slice(feddc_coder *c, use what, const feddc_slice *slice, 
         if (len != slice->n * sizeof *y) {
             return FED_EFORMAT;
         }
-        return feddc_values_use_bytes(c->values, what == USE_SET, y, src, slice->n);
+        return feddc_values_use_bytes(c->values, what != USE_ADD, y, src, slice->n);
     }
     return what == USE_SET ? fedcodec_decode(c->codec.vtable, src, len, y, slice->n)
                            : fedcodec_axpy(c->codec.vtable, src, len, 1.0f, y, slice->n);
@@ -288,7 +305,7 @@ static fed_status use_any(feddc_coder *c, use what, const feddc_shard *shard, bo
                           const uint8_t *src, size_t len, float *y) {
     if (feddc_coder_is_raw(c, shard, plain)) {
         FED_REQUIRE(len == shard->n * sizeof *y, FED_EFORMAT);
-        FED_TRY(feddc_values_use_bytes(c->values, what == USE_SET, y, src, shard->n));
+        FED_TRY(feddc_values_use_bytes(c->values, what != USE_ADD, y, src, shard->n));
         return feddc_values_wait(c->values);
     }
     return c->on_gpu != NULL ? feddc_gpu_coder_use(c->on_gpu, what == USE_SET, shard, src, len, y)
@@ -319,4 +336,9 @@ fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool pl
 fed_status feddc_coder_take_back(feddc_coder *c, const feddc_shard *shard, const uint8_t *src,
                                  size_t len, fed_error *err) {
     return use_message(c, USE_ADD, shard, false, src, len, NULL, err);
+}
+
+fed_status feddc_coder_follow(feddc_coder *coder, const feddc_shard *shard, const uint8_t *src,
+                              size_t len, float *replica, fed_error *err) {
+    return use_message(coder, USE_FOLLOW, shard, false, src, len, replica, err);
 }

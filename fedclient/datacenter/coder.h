@@ -53,6 +53,17 @@ fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool
 fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool plain,
                            const uint8_t *src, size_t len, float *y, fed_error *err) FED_CHECKED;
 
+/** An owner's pull, as feddc/exchange.h's feddc_owner describes it. Encode the change from replica
+ * to weights, float32[shard->n] each; slices that travel as float32 are the weights. `room`:
+ * float32[shard->n] to work in. The residual is not used. */
+fed_status feddc_coder_encode_change(feddc_coder *coder, const feddc_shard *shard,
+                                     const float *weights, const float *replica, float *room,
+                                     uint8_t *dst, size_t *len, fed_error *err) FED_CHECKED;
+
+/** Add such a message to the replica, float32[shard->n]. Errors as of feddc_coder_add */
+fed_status feddc_coder_follow(feddc_coder *coder, const feddc_shard *shard, const uint8_t *src,
+                              size_t len, float *replica, fed_error *err) FED_CHECKED;
+
 /** Take back a coded message that the owner did not add: residual += the message's values. Only for
  * a codec with a residual. */
 fed_status feddc_coder_take_back(feddc_coder *coder, const feddc_shard *shard, const uint8_t *src,

@@ -6,6 +6,7 @@
 #include "fed/params.h"
 #include "fedclient/datacenter/coder.h"
 #include "fedclient/datacenter/plan.h"
+#include "feddc/exchange.h"
 #include "feddc/link.h"
 #include "feddc/trace.h"
 
@@ -26,7 +27,9 @@ typedef struct feddc_collective_job {
     /* 0: no NICs compress; else their error bound is 2^-nic, and push and pull are float32 */
     int nic;
     const feddc_values *values;
-    float *sum; /* [plan->n]: room for sums, each at its shard's offset */
+    float *sum;               /* [plan->n]: room for sums, each at its shard's offset */
+    const feddc_owner *owner; /* steps that are not plain change its weights; NULL: they don't */
+    float *replica;           /* [plan->n], with an owner: the model that all ranks have */
 } feddc_collective_job;
 
 typedef struct feddc_collective_vtable {
@@ -35,6 +38,7 @@ typedef struct feddc_collective_vtable {
     const fed_param *params;
     /* partial sums are encoded again at each hop, so codecs of feddc_codec_expands are refused */
     bool recodes;
+    bool owned; /* one rank has the whole sum of a shard, and may make a model of it: job.owner */
 
     /** Return the number of ranks beside the workers (NULL: 0), and the number of shards in a
      * bucket (NULL: 1). */
@@ -80,6 +84,13 @@ void feddc_engine_release(feddc_engine *engine, const feddc_event *event);
 /** Report that the sum of a shard is complete. sum: [shard.n] values, unchanged until `taken`. */
 void feddc_engine_done(feddc_engine *engine, uint32_t step, uint32_t bucket, uint32_t shard,
                        const float *sum);
+
+/* Flags of a plain step in which owners are asked for a vector, or taught one (feddc_exchange_ask,
+ * feddc_exchange_teach); bits 4 to 6 have the vector's number. */
+enum { FEDDC_ASKED = 4, FEDDC_TAUGHT = 8, FEDDC_WHAT_SHIFT = 4, FEDDC_HOW = 0x7C };
+
+/** Return these flags of a bucket's step, or 0. */
+uint8_t feddc_engine_how(feddc_engine *engine, uint32_t step, uint32_t bucket);
 
 /** Nanoseconds of a monotonic clock. */
 uint64_t feddc_engine_ns(void);

@@ -29,6 +29,13 @@ feddc_cell *feddc_engine_cell(feddc_engine *e, uint32_t step, uint32_t bucket) {
     return &e->cell[(size_t)(step % FEDDC_AHEAD) * e->plan.buckets + bucket];
 }
 
+uint8_t feddc_engine_how(feddc_engine *e, uint32_t step, uint32_t bucket) {
+    pthread_mutex_lock(&e->lock);
+    const uint8_t how = feddc_engine_cell(e, step, bucket)->how;
+    pthread_mutex_unlock(&e->lock);
+    return how;
+}
+
 void feddc_engine_fail(feddc_engine *e, const fed_error *err) {
     if (e->failure.status == FED_OK) {
         e->failure = *err;
@@ -269,11 +276,20 @@ static fed_status wait_for_gradient(feddc_engine *e, uint32_t step, uint32_t buc
     return FED_OK;
 }
 
+/* With the lock held: return whether the bucket has a gradient that was not begun, and this is the
+ * bucket's next step. A bucket that is held in one step may have its gradient of the step after
+ * already: the latter begins when the sum of the former is taken. */
+static bool is_next(feddc_engine *e, uint32_t step, uint32_t bucket) {
+    const feddc_cell *cell = feddc_engine_cell(e, step, bucket);
+    const feddc_cell *before = feddc_engine_cell(e, step + FEDDC_AHEAD - 1, bucket);
+    return cell->begun && cell->step == step && cell->grad != NULL && !cell->started &&
+           !e->busy[bucket] && !(before->begun && before->step + 1 == step && !before->started);
+}
+
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
-    bool turn = cell->begun && cell->step == step && cell->grad != NULL && !cell->started &&
-                !e->busy[bucket];
+    bool turn = is_next(e, step, bucket);
     if (turn && is_crowded(e, step, bucket)) {
         e->held = true;
         turn = false;

@@ -20,6 +20,7 @@ typedef struct feddc_cell {
     uint32_t step;
     bool begun;
     bool plain;         /* the step is sent as float32 */
+    uint8_t how;        /* flags of collective.h: the owners are asked or taught; else 0 */
     size_t missing;     /* number of values not put in yet */
     const float *grad;  /* values of the bucket; NULL until all are put in */
     uint32_t left;      /* number of shards whose sums are not complete */
@@ -56,6 +57,8 @@ struct feddc_engine {
     feddc_nic nic;
     feddc_values values;
     float *sum;
+    const feddc_owner *owner; /* NULL: ranks take sums */
+    float *replica;           /* with an owner: float32[plan.n]; else NULL */
     uint32_t rank, ranks, workers, late;
     feddc_trace *trace;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fedclient/datacenter/engine.h"
+#include "fedclient/datacenter/inputs.h"
 #include "fedclient/datacenter/nic/nic.h"
 #include "fedcodec/codec_vtable.h"
 
@@ -86,6 +87,25 @@ static fed_status check_nic(const feddc_engine *e, fed_error *err) {
     return FED_OK;
 }
 
+static fed_status check_owner(const feddc_engine *e, fed_error *err) {
+    if (e->owner == NULL) {
+        return FED_OK;
+    }
+    if (!e->collective->owned) {
+        return fed_fail(err, FED_EINVAL,
+                        "an optimizer at the owners needs a rank that has the whole sum, and the "
+                        "collective %s has none: take owners or owners:aggregators=1 (star)",
+                        e->collective->name);
+    }
+    if (e->nic.kind != FEDDC_NIC_NONE || e->values.gpu != NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "an optimizer at the owners works on values in host memory that no nic "
+                        "rounds: leave out the %s, or take sums as pulls",
+                        e->values.gpu != NULL ? "device" : "nic");
+    }
+    return FED_OK;
+}
+
 static fed_status use_place(feddc_engine *e, const feddc_place *place, fed_error *err) {
     if (place->size == 0 || place->size > FEDDC_RANKS || place->rank >= place->size) {
         return fed_fail(err, FED_EINVAL, "rank %u of %u: a worker group has 1 to %d ranks, from 0",
@@ -117,6 +137,10 @@ static fed_status make_cells(feddc_engine *e, fed_error *err) {
     if (!e->cell || !e->result || !e->order || !e->gone || !e->busy) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the sums of %u buckets",
                         e->plan.buckets);
+    }
+    e->replica = e->owner != NULL ? calloc(e->plan.n, sizeof *e->replica) : NULL;
+    if (e->owner != NULL && e->replica == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a model of %zu values", e->plan.n);
     }
     return feddc_values_explain(&e->values, feddc_values_new(&e->values, e->plan.n, &e->sum), err);
 }
@@ -205,6 +229,7 @@ static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const f
     FED_TRY(feddc_nic_parse(o->nic, &e->nic, err));
     FED_TRY(check_nic(e, err));
     FED_TRY(check_fit(e, o, err));
+    FED_TRY(check_owner(e, err));
     return make_cells(e, err);
 }
 
@@ -218,6 +243,7 @@ static void free_all(feddc_exchange *x) {
     }
     feddc_values_close(&e->values);
     feddc_plan_free(&e->plan);
+    free(e->replica);
     free(e->cell);
     free(e->result);
     free(e->order);
@@ -242,7 +268,9 @@ static fed_status open_collective(feddc_engine *e, const feddc_exchange_options 
                                 .pull = e->pull,
                                 .nic = e->ranks > 1 ? e->nic.e : 0,
                                 .values = &e->values,
-                                .sum = e->sum};
+                                .sum = e->sum,
+                                .owner = e->owner,
+                                .replica = e->replica};
     FED_TRY(e->collective->open(&job, &e->collective_self, err));
     if (pthread_create(&e->thread, NULL, feddc_engine_run, e) != 0) {
         e->collective->close(e->collective_self);
@@ -263,6 +291,7 @@ static feddc_exchange *new_exchange(const feddc_exchange_options *options, fed_e
     x->engine.link = options->link;
     x->engine.trace = options->trace;
     x->engine.late = options->late;
+    x->engine.owner = options->owner;
     pthread_mutex_init(&x->engine.lock, NULL);
     pthread_cond_init(&x->engine.changed, NULL);
     return x;
@@ -277,6 +306,7 @@ fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t 
                                 .pull = options->pull,
                                 .nic = options->nic,
                                 .late = options->late,
+                                .owner = options->owner,
                                 .device = options->device,
                                 .stream = options->stream,
                                 .place = {.size = ranks},
@@ -341,13 +371,14 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly) {
 }
 
 /* With the lock held: return a bucket's cell. A cell of an earlier step is cleared first. */
-static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, bool plain) {
+static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, unsigned how) {
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
     if (!cell->begun || cell->step != step) {
         assert(!cell->begun || cell->claimed);
         *cell = (feddc_cell){.step = step,
                              .begun = true,
-                             .plain = plain,
+                             .plain = (how & FEDDC_PLAIN) != 0,
+                             .how = (uint8_t)(how & FEDDC_HOW),
                              .missing = e->plan.bucket[bucket].n,
                              .left = e->plan.shards};
     }
@@ -373,8 +404,8 @@ static void give_order(feddc_engine *e, feddc_order order) {
 
 /* With the lock held: note that the caller has put values begin to end - 1, all in this bucket. */
 static void put_part(feddc_engine *e, uint32_t step, uint32_t bucket, size_t begin, size_t end,
-                     const float *base, bool plain) {
-    feddc_cell *cell = fresh_cell(e, step, bucket, plain);
+                     const float *base, unsigned how) {
+    feddc_cell *cell = fresh_cell(e, step, bucket, how);
     assert(end - begin <= cell->missing);
     cell->missing -= end - begin;
     if (e->first_put[step % FEDDC_AHEAD] == 0) {
@@ -386,8 +417,8 @@ static void put_part(feddc_engine *e, uint32_t step, uint32_t bucket, size_t beg
     }
 }
 
-void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const float *grad,
-                        size_t n, bool plain) {
+static void put(feddc_exchange *x, uint32_t step, size_t offset, const float *grad, size_t n,
+                unsigned how) {
     feddc_engine *e = &x->engine;
     assert(n > 0 && offset + n <= e->plan.n && e->rank < e->workers);
     uint32_t first = feddc_plan_bucket_of(&e->plan, offset + n - 1);
@@ -396,9 +427,14 @@ void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const f
     for (uint32_t b = first; b <= last && !e->stopped; b++) {
         const feddc_bucket *bucket = &e->plan.bucket[b];
         put_part(e, step, b, larger(offset, bucket->offset),
-                 smaller(offset + n, bucket->offset + bucket->n), grad - offset, plain);
+                 smaller(offset + n, bucket->offset + bucket->n), grad - offset, how);
     }
     pthread_mutex_unlock(&e->lock);
+}
+
+void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const float *grad,
+                        size_t n, bool plain) {
+    put(x, step, offset, grad, n, plain ? FEDDC_PLAIN : 0);
 }
 
 static fed_status wait_for(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
@@ -489,16 +525,16 @@ static void copy(void *user, size_t offset, const float *sum, size_t n) {
 }
 
 static fed_status allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
-                            bool plain, fed_error *err) {
+                            unsigned how, fed_error *err) {
     target t = {.stream = x->engine.caller, .sum = sum};
-    feddc_exchange_put(x, step, 0, grad, x->engine.plan.n, plain);
+    put(x, step, 0, grad, x->engine.plan.n, how);
     FED_TRY(feddc_exchange_take(x, step, 0, x->engine.plan.n, copy, &t, err));
     return feddc_values_explain(&x->engine.values, t.status, err);
 }
 
 fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
                            fed_error *err) {
-    return allreduce(x, step, grad, sum, true, err);
+    return allreduce(x, step, grad, sum, FEDDC_PLAIN, err);
 }
 
 fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
@@ -510,7 +546,27 @@ fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const fl
                         "this exchange was opened without a codec and without a nic, so nothing "
                         "compresses: give it one of them, or call feddc_allreduce");
     }
-    return allreduce(x, step, grad, sum, false, err);
+    return allreduce(x, step, grad, sum, 0, err);
+}
+
+static unsigned how_of(unsigned flag, uint32_t what) {
+    return FEDDC_PLAIN | flag | what << FEDDC_WHAT_SHIFT;
+}
+
+fed_status feddc_exchange_ask(feddc_exchange *x, uint32_t step, uint32_t what, float *values,
+                              fed_error *err) {
+    assert(x->engine.owner != NULL && what < FEDDC_REPLICA);
+    return allreduce(x, step, values, values, how_of(FEDDC_ASKED, what), err);
+}
+
+fed_status feddc_exchange_teach(feddc_exchange *x, uint32_t step, uint32_t what, float *values,
+                                fed_error *err) {
+    assert(x->engine.owner != NULL && what <= FEDDC_REPLICA);
+    /* the sum has the bits of rank 0's values: x + -0 is x, also if x is 0 or -0 */
+    for (size_t i = 0; x->engine.rank > 0 && i < x->engine.plan.n; i++) {
+        values[i] = -0.0F;
+    }
+    return allreduce(x, step, values, values, how_of(FEDDC_TAUGHT, what), err);
 }
 
 fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) {
@@ -566,24 +622,28 @@ void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* A state has the residuals of the pushes, then the residuals of the pulls. */
+/* A state has the residuals of the pushes, then the residuals of the pulls. With an owner, the
+ * latter are the difference of weights and replica. */
+
+static bool keeps_pulls(const feddc_engine *e) {
+    return e->owner == NULL && feddc_coder_has_residual(e->pull);
+}
 
 size_t feddc_exchange_state_size(const feddc_exchange *x) {
     const feddc_engine *e = &x->engine;
-    return e->plan.n *
-           ((size_t)feddc_coder_has_residual(e->push) + (size_t)feddc_coder_has_residual(e->pull));
+    return e->plan.n * ((size_t)feddc_coder_has_residual(e->push) + (size_t)keeps_pulls(e));
 }
 
 fed_status feddc_exchange_save(const feddc_exchange *x, float *state, fed_error *err) {
     const feddc_engine *e = &x->engine;
     FED_TRY(feddc_coder_save(e->push, state, err));
-    return feddc_coder_save(e->pull, state + (feddc_coder_has_residual(e->push) ? e->plan.n : 0),
-                            err);
+    state += feddc_coder_has_residual(e->push) ? e->plan.n : 0;
+    return keeps_pulls(e) ? feddc_coder_save(e->pull, state, err) : FED_OK;
 }
 
 fed_status feddc_exchange_restore(feddc_exchange *x, const float *state, fed_error *err) {
     feddc_engine *e = &x->engine;
     FED_TRY(feddc_coder_restore(e->push, state, err));
-    return feddc_coder_restore(e->pull, state + (feddc_coder_has_residual(e->push) ? e->plan.n : 0),
-                               err);
+    state += feddc_coder_has_residual(e->push) ? e->plan.n : 0;
+    return keeps_pulls(e) ? feddc_coder_restore(e->pull, state, err) : FED_OK;
 }

@@ -152,7 +152,8 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     client->refused = client->forbidden = false;
     fed_writer_growing(&answer->body);
     char url[FEDCLIENT_URL + 160];
-    snprintf(url, sizeof url, "%s%s%s", call->base, paths[call->kind],
+    snprintf(url, sizeof url, "%s%s%s", call->base,
+             call->path != NULL ? call->path : paths[call->kind],
              call->query != NULL ? call->query : "");
     const bool named = call->introduces && call->bearer != NULL && client->name[0] != '\0';
     const bool asks = call->kind == FED_REQUEST_CHECKIN;

@@ -19,6 +19,7 @@ typedef struct fedclient_answer {
 typedef struct fedclient_call {
     const char *base;
     fed_request kind;
+    const char *path;  /* NULL: that of the kind */
     const char *query; /* "?task=1..."; NULL: none */
     const char *bearer;
     const fedclient_body *body;

@@ -125,8 +125,10 @@ void fedpy_client_stop(fedpy_client *c) {
 }
 
 int fedpy_client_token(fedpy_client *c, const char *token, char *error) {
+    enum { TRIES = 8 }; /* a minute */
     fed_error err = {FED_OK, ""};
-    return fedpy_give(fedclient_token_give(fedclient_app_client(c->app), token, &err), &err, error);
+    fedclient *client = fedclient_app_client(c->app);
+    return fedpy_give(fedclient_token_give_in_time(client, token, TRIES, &err), &err, error);
 }
 
 static void put_event(const fedclient_event *done, uint32_t event[FEDPY_EVENTS]) {

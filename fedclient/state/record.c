@@ -24,7 +24,7 @@ const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FE
     static const char *const words[] = {
         [FEDCLIENT_IDENTITY] = "identity", [FEDCLIENT_MODEL] = "model",
         [FEDCLIENT_RESIDUAL] = "residual", [FEDCLIENT_PENDING] = "pending",
-        [FEDCLIENT_LAYOUT] = "layout",     [FEDCLIENT_OWN] = "own",
+        [FEDCLIENT_LAYOUT] = "layout",     [FEDCLIENT_SPENT] = "spent",
         [FEDCLIENT_PERSONAL] = "personal"};
     if (slot == 0) {
         snprintf(key, FEDCLIENT_KEY, "%s", words[kind]);
@@ -330,32 +330,6 @@ fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned s
     fed_write_u64(&w, head->task);
     fed_write_bytes(&w, head->sha256, sizeof head->sha256);
     return fedclient_record_store(platform, FEDCLIENT_LAYOUT, slot, record, err);
-}
-
-fed_status fedclient_own_load(const fedclient_platform *platform, unsigned slot,
-                              fedclient_own_head *head, fedclient_record *record, fed_error *err) {
-    fed_reader r;
-    size_t payload = 0;
-    *head = (fedclient_own_head){0};
-    FED_TRY(load_any(platform, FEDCLIENT_OWN, slot, record, &r, &payload, err));
-    if (record->bytes == NULL) {
-        return FED_OK;
-    }
-    head->task = fed_read_u64(&r);
-    head->seq = fed_read_u64(&r);
-    const bool sound = head->task != 0 && head->seq != 0 && payload % sizeof(float) == 0;
-    return load_end(sound, FEDCLIENT_OWN, slot, record, err);
-}
-
-fed_status fedclient_own_store(const fedclient_platform *platform, unsigned slot,
-                               const fedclient_own_head *head, fedclient_record *record,
-                               fed_error *err) {
-    /* C11 in docs/durability.md: private layers name their task and their last training. */
-    assert(head->task != 0 && head->seq != 0);
-    fed_writer w = fields_out(record);
-    fed_write_u64(&w, head->task);
-    fed_write_u64(&w, head->seq);
-    return fedclient_record_store(platform, FEDCLIENT_OWN, slot, record, err);
 }
 
 fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned slot,

@@ -23,7 +23,7 @@ typedef enum fedclient_kind {
     FEDCLIENT_PENDING = 4,
     FEDCLIENT_DOWNLOAD = 5,
     FEDCLIENT_LAYOUT = 6,
-    FEDCLIENT_OWN = 7,
+    FEDCLIENT_SPENT = 7,
     FEDCLIENT_PERSONAL = 8
 } fedclient_kind;
 
@@ -60,7 +60,7 @@ float *fedclient_record_values(const fedclient_record *record, size_t *count);
 enum { FEDCLIENT_KEY = 24 };
 
 /** The store's key of a kind in a slot: "residual" in slot 0, "residual1" in slot 1. The identity
- * is in slot 0. Returns key. */
+ * and what is spent are in slot 0. Returns key. */
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]);
 
 /** Read a record and check its guard. FED_ENOTFOUND (*err unchanged), FED_EFORMAT damaged,
@@ -127,12 +127,6 @@ typedef struct fedclient_download_head {
     uint64_t offset;     /* the payload's first byte in the answer */
 } fedclient_download_head;
 
-/** The head of the record of private layers, whose payload is their values. */
-typedef struct fedclient_own_head {
-    uint64_t task; /* 0: no private layers */
-    uint64_t seq;  /* the number of their last training */
-} fedclient_own_head;
-
 /** The head of the device's own copy of a model. The payload is the values, then the model's text
  * with its NUL. */
 typedef struct fedclient_personal_head {
@@ -159,16 +153,10 @@ fed_status fedclient_layout_load(const fedclient_platform *platform, unsigned sl
                                  fedclient_layout_head *head, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;
 
-fed_status fedclient_own_load(const fedclient_platform *platform, unsigned slot,
-                              fedclient_own_head *head, fedclient_record *record,
-                              fed_error *err) FED_CHECKED;
 fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned slot,
                                    fedclient_personal_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;
 
-fed_status fedclient_own_store(const fedclient_platform *platform, unsigned slot,
-                               const fedclient_own_head *head, fedclient_record *record,
-                               fed_error *err) FED_CHECKED;
 fed_status fedclient_personal_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_personal_head *head, fedclient_record *record,
                                     fed_error *err) FED_CHECKED;

@@ -68,14 +68,12 @@ static fed_status load_layout(const fedclient *client, fedclient_slot *slot, fed
     return status;
 }
 
-/** Read the heads of a slot's private layers and of its personal model. A damaged personal model is
- * dropped: the next training makes another one. */
-static fed_status load_own(const fedclient *client, fedclient_slot *slot, fed_error *err) {
+/** Read the head of a slot's personal model. A damaged one is dropped: the next round makes
+ * another. */
+static fed_status load_personal(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     char key[FEDCLIENT_KEY];
     fedclient_record record = {0};
-    FED_TRY(fedclient_own_load(platform, slot->number, &slot->own, &record, err));
-    fedclient_record_free(&record);
     fed_status status =
         fedclient_personal_load(platform, slot->number, &slot->personal, &record, err);
     fedclient_record_free(&record);
@@ -113,7 +111,7 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
         return FED_OK;
     }
     FED_TRY(load_layout(client, slot, err));
-    return load_own(client, slot, err);
+    return load_personal(client, slot, err);
 }
 
 /** The largest training number in stored slots beyond options.slots, from a time when the program

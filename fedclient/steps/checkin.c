@@ -11,7 +11,7 @@
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | FED_CAN_LONG | FED_CAN_EDEN |
-                         FED_CAN_NO_LOSS | fed_task_capabilities() |
+                         FED_CAN_NO_LOSS | FED_CAN_PRIVATE | fed_task_capabilities() |
                          (FED_SMALL ? 0 : FED_CAN_LAYOUT) | (client->lists ? FED_CAN_TASKS : 0) |
                          (client->heard ? 0 : FED_STARTED);
     return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;
@@ -104,6 +104,8 @@ static fed_status fit(const fedclient *client, fedclient_job *job, const fedclie
     }
     if (status == FED_OK && assignment->action == FED_ACTION_TRAIN) {
         status = fedcodec_parse(assignment->task.codec_up, &job->codec, &why);
+        status = status == FED_OK ? fedclient_private_fits(client, job, &why) : status;
+        status = status == FED_OK ? fedclient_participation_left(client, assignment, &why) : status;
     }
     return status == FED_OK ? FED_OK
                             : fed_fail(err, FED_EDECLINED, "this device can't serve the task: %s",

@@ -96,6 +96,18 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
     return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
+fed_status fedclient_identity_key(const fedclient *client, fed_pem *key, fed_error *err) {
+    identity *id = NULL;
+    FED_TRY(identity_new(&id));
+    const fed_status status = identity_read(client, id, err);
+    if (status == FED_OK) {
+        *key = id->key;
+    }
+    fed_wipe(id, sizeof *id);
+    free(id);
+    return status;
+}
+
 static fed_status identity_store(fedclient *client, const identity *id, fed_error *err) {
     fed_writer w;
     /* C9 in docs/durability.md: an identity is stored with a key, never a certificate alone. */

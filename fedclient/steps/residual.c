@@ -23,27 +23,31 @@ static bool counted(const fedclient_slot *slot) {
             slot->pending.fate == FEDCLIENT_FATE_SETTLED);
 }
 
-static fed_status envelope_of(const fedclient_record *message, const uint8_t **envelope,
-                              size_t *len) {
+static fed_status envelope_of(const fedclient_record *message, fed_update *update,
+                              const uint8_t **envelope, size_t *len) {
     size_t size = 0;
     const uint8_t *body = fedclient_record_payload(message, &size);
     fed_reader r;
-    fed_update update;
     fed_own_metrics own;
     fed_reader_init(&r, body, size);
-    FED_TRY(fed_update_read(&r, &update));
+    FED_TRY(fed_update_read(&r, update));
     FED_TRY(fed_own_metrics_read(&r, &own));
     *envelope = body + r.pos;
     *len = fed_reader_left(&r);
     return FED_OK;
 }
 
-static fed_status subtract(const fedclient_record *message, const fed_layout *layout, float *values,
+static fed_status subtract(const fedclient_job *job, const fedclient_record *message, float *values,
                            fed_error *err) {
     const uint8_t *envelope = NULL;
     size_t len = 0;
-    FED_TRY(envelope_of(message, &envelope, &len));
-    return fedcodec_envelope_axpy(envelope, len, layout, -1.0f, values, err);
+    fed_update head;
+    FED_TRY(envelope_of(message, &head, &envelope, &len));
+    if (fedclient_is_private(job)) {
+        fedclient_private_settle(job, &head, values);
+        return FED_OK;
+    }
+    return fedcodec_envelope_axpy(envelope, len, &job->arch.layout, -1.0f, values, err);
 }
 
 static fed_status subtract_counted(const fedclient *client, fedclient_job *job, fed_error *err) {
@@ -60,8 +64,7 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     if (status == FED_OK) {
         /* C1 in docs/durability.md: the subtraction changes a copy, not the stored residual. */
         assert(!job->residual.lent);
-        status = subtract(&pending, fedclient_travels(job),
-                          fedclient_record_values(&job->residual, &count), err);
+        status = subtract(job, &pending, fedclient_record_values(&job->residual, &count), err);
     }
     fedclient_record_free(&pending);
     return status;
@@ -73,22 +76,22 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
     const fedclient *client = job->client;
     const fedclient_slot *slot = client->slot;
     if (job->assignment.action != FED_ACTION_TRAIN || !counted(slot) || slot->pending.whole ||
-        slot->residual.task != job->assignment.task.id) {
-        return FED_OK;
+        slot->residual.task != job->assignment.task.id || fedclient_is_private(job)) {
+        return FED_OK; /* +mask, for which this is, does not go with private tasks */
     }
     fedclient_pending_head head;
     fedclient_record pending = {0};
     FED_TRY(fedclient_pending_load(client->options.platform, slot->number, &head, &pending, err));
     const uint8_t *envelope = NULL;
     size_t len = 0, n = 0;
-    fed_status status = envelope_of(&pending, &envelope, &len);
+    fed_update head_of;
+    fed_status status = envelope_of(&pending, &head_of, &envelope, &len);
     if (status == FED_OK) {
-        status =
-            fedcodec_envelope_decode(envelope, len, fedclient_travels(job), round->values, err);
+        status = fedcodec_envelope_decode(envelope, len, &job->arch.layout, round->values, err);
     }
     fedclient_record_free(&pending);
     FED_TRY(status);
-    visit(user, round->values, fedclient_travels(job)->size);
+    visit(user, round->values, job->arch.layout.size);
     const float *model = fedclient_record_values(&job->model, &n);
     memcpy(round->values, model, n * sizeof *model);
     return FED_OK;
@@ -104,7 +107,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
      * subtracted yet. */
     assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
-        fedclient_travels(job)->size == 0 || slot->pending.seq != slot->residual.seq ||
+        job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
         platform->memory->edit(platform->user,
                                fedclient_record_key(FEDCLIENT_RESIDUAL, slot->number, key), &bytes,
                                &len, NULL) != FED_OK) {
@@ -112,8 +115,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     }
     const fedclient_record residual = {.bytes = bytes, .len = len};
     float *values = fedclient_record_values(&residual, &count);
-    return count == fedclient_travels(job)->size &&
-           subtract(&job->pending, fedclient_travels(job), values, NULL) == FED_OK;
+    return count == job->arch.layout.size && subtract(job, &job->pending, values, NULL) == FED_OK;
 }
 
 /** Begin without a residual: the stored one does not fit this task, or none is stored. */
@@ -139,7 +141,7 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
     if (job->residual.bytes != NULL) {
         (void)fedclient_record_values(&job->residual, &count);
     }
-    if (count != fedclient_travels(job)->size || head->task != job->assignment.task.id) {
+    if (count != job->arch.layout.size || head->task != job->assignment.task.id) {
         start_anew(client, job);
         return FED_OK;
     }
@@ -192,18 +194,18 @@ static bool add_owed(float *values, const float *model, const float *owed, size_
 static fed_status add_training(fedclient_job *job, const fedclient_record *trained, bool is_change,
                                fed_error *err) {
     size_t n = 0;
-    const size_t o = fedclient_has_private(job) ? job->split.trained : fed_arch_summed(&job->arch);
+    const size_t o = fed_arch_summed(&job->arch);
     const float *all = fedclient_record_values(&job->model, &n);
     const float *model = is_change ? NULL : all;
     const float *owed =
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
     /* D4 in docs/durability.md: the old residual has as many values as the model, so nothing owed
      * is left out. */
-    assert(n == fedclient_travels(job)->size);
+    assert(n == job->arch.layout.size);
     float *values = fedclient_record_values(trained, &n);
     /* D4 in docs/durability.md: the trained model has as many values, so nothing trained is left
      * out. */
-    assert(n == fedclient_travels(job)->size && o <= n);
+    assert(n == job->arch.layout.size && o <= n);
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     job->within &=
         add_owed(values + o, is_change ? NULL : model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
@@ -211,7 +213,7 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
     if (bad == n) {
         return FED_OK;
     }
-    const fed_layout *layout = fedclient_travels(job);
+    const fed_layout *layout = &job->arch.layout;
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }
@@ -233,12 +235,14 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
     /* C1 in docs/durability.md: the number of a training is larger than that of any earlier one in
      * any slot. */
     assert(round->number > fedclient_slots_last(client));
-    slot->residual = (fedclient_residual_head){.seq = round->number,
-                                               .task = job->assignment.task.id,
-                                               .lease = job->assignment.lease,
-                                               .round = job->assignment.round,
-                                               .samples = round->samples,
-                                               .loss = round->loss};
+    slot->residual =
+        (fedclient_residual_head){.seq = round->number,
+                                  .task = job->assignment.task.id,
+                                  .lease = job->assignment.lease,
+                                  .round = job->assignment.round,
+                                  /* a private task is told no number of samples */
+                                  .samples = fedclient_is_private(job) ? 0 : round->samples,
+                                  .loss = round->loss};
     client->own_seq = slot->residual.seq;
     /* C1 in docs/durability.md: the new residual has a new number, so an older message is not
      * subtracted from it. */

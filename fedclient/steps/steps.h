@@ -87,6 +87,43 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
 /** The loss as it travels to the coordinator, which may be too old for NaN (none). */
 float fedclient_loss_sent(const fedclient_job *job, float loss);
 
+/* participations.c: */
+
+/** Has this device a participation left in the assignment's task, by its own record? The record is
+ * kept beside what the coordinator says. FED_EDECLINED: none; *why says it. */
+fed_status fedclient_participation_left(const fedclient *client, const fed_assignment *told,
+                                        fed_error *why) FED_CHECKED;
+
+/** Note a participation, before the message of this lease is made: C12 in docs/durability.md.
+ * Errors as fedclient_participation_left, and those of the platform. */
+fed_status fedclient_participation_take(const fedclient *client, const fed_assignment *told,
+                                        fed_error *err) FED_CHECKED;
+/** Copy the device's private key, for a signature. Wipe it with fed_wipe. */
+fed_status fedclient_identity_key(const fedclient *client, fed_pem *key,
+                                  fed_error *err) FED_CHECKED;
+
+/* private.c: */
+
+/** Is the assignment's task private (fed/privacy.h)? Its codec is known. */
+bool fedclient_is_private(const fedclient_job *job);
+
+/** Can this device serve the task, as far as its privacy goes? FED_EINVAL: *why says what not. Also
+ * for tasks that are not private. */
+fed_status fedclient_private_fits(const fedclient *client, const fedclient_job *job,
+                                  fed_error *why) FED_CHECKED;
+
+/** Does an update leave nothing of the residual, once it is counted? What clipping and rounding
+ * take is dropped (D4 in docs/durability.md). */
+bool fedclient_private_whole(const fedclient_job *job);
+
+/** Append what follows an update's head: the values as masked fields. Each call draws anew. */
+fed_status fedclient_private_encode(const fedclient *client, const fedclient_job *job,
+                                    const fed_update *head, const float *values,
+                                    fed_writer *out) FED_CHECKED;
+
+/** Remove from a residual what the update with this head has sent. */
+void fedclient_private_settle(const fedclient_job *job, const fed_update *head, float *values);
+
 /** *copy = a copy of job->model that the callback may change; the copy becomes round->values. */
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) FED_CHECKED;

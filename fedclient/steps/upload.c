@@ -25,7 +25,7 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
                            const float *values, fed_writer *out) {
     /* C4 in docs/durability.md: the codec changes a residual, or reads values; never both. */
     assert((residual == NULL) != (values == NULL));
-    const fed_layout *layout = fedclient_travels(job);
+    const fed_layout *layout = &job->arch.layout;
     uint32_t small = job->assignment.task.small_tensor;
     size_t size = fedcodec_envelope_work_size(&job->codec, layout, small);
     fedclient_record work;
@@ -42,31 +42,33 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
  * *clipped: some values were beyond FEDCLIENT_VALUE_LIMIT. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
-    const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
+    const bool hides = fedclient_is_private(job);
+    const bool changes = !hides && (!job->within || fedcodec_needs_residual(job->codec.vtable));
     FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
     /* C1 in docs/durability.md: the codec changes a copy, not the stored residual. */
     assert(!changes || !job->residual.lent);
     float *values = fedclient_record_values(&job->residual, &n);
-    *clipped = !job->within && clip(values, n);
+    *clipped = changes && !job->within && clip(values, n);
     const fedclient_residual_head *trained = &client->slot->residual;
     /* D2 in docs/durability.md: the message names the lease that the device trained for. */
     assert(trained->task == job->assignment.task.id && trained->lease == job->assignment.lease);
     const fed_update update = {.task = trained->task,
                                .round = trained->round,
                                .lease = trained->lease,
-                               .samples = trained->samples,
-                               .loss = fedclient_loss_sent(job, trained->loss)};
+                               .samples = hides ? 1 : trained->samples,
+                               .loss = hides ? 0 : fedclient_loss_sent(job, trained->loss)};
     const uint8_t head[FEDCLIENT_RECORD_HEAD] = {0};
     fed_writer out;
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
     /* Metrics are not stored, so those of a training by an earlier process are lost. */
-    if (client->own_seq == trained->seq) {
+    if (client->own_seq == trained->seq && !hides) {
         fed_own_metrics_write(&out, &client->own);
     }
     fed_status status =
-        compress(client, job, changes ? values : NULL, changes ? NULL : values, &out);
+        hides ? fedclient_private_encode(client, job, &update, values, &out)
+              : compress(client, job, changes ? values : NULL, changes ? NULL : values, &out);
     fedclient_record_free(&job->residual);
     if (status != FED_OK) {
         fed_writer_free(&out);
@@ -89,24 +91,26 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
     }
     size_t count = 0;
     (void)fedclient_record_values(&job->residual, &count);
-    if (count != fedclient_travels(job)->size) {
+    if (count != job->arch.layout.size) {
         return fed_fail(
             err, FED_EFORMAT,
             "the model of task %" PRIu64
             " has %zu values, but it had %zu before: the coordinator changed a running task",
-            job->assignment.task.id, fedclient_travels(job)->size, count);
+            job->assignment.task.id, job->arch.layout.size, count);
     }
     bool clipped = false;
+    FED_TRY(fedclient_participation_take(client, &job->assignment, err));
     fed_status status = make_message(client, job, &clipped);
     if (status != FED_OK) {
         return fed_fail(err, status, "the update can't be compressed: %s", fed_status_text(status));
     }
-    slot->pending =
-        (fedclient_pending_head){.seq = slot->residual.seq,
-                                 .fate = FEDCLIENT_FATE_UNKNOWN,
-                                 .whole = !fedcodec_has_feedback(job->codec.vtable) && !clipped,
-                                 .pieces = (job->assignment.capabilities & FED_CAN_PIECES) != 0,
-                                 .first = fedclient_slots_first(client)};
+    slot->pending = (fedclient_pending_head){
+        .seq = slot->residual.seq,
+        .fate = FEDCLIENT_FATE_UNKNOWN,
+        .whole = fedclient_is_private(job) ? fedclient_private_whole(job)
+                                           : !fedcodec_has_feedback(job->codec.vtable) && !clipped,
+        .pieces = (job->assignment.capabilities & FED_CAN_PIECES) != 0,
+        .first = fedclient_slots_first(client)};
     return fedclient_pending_store(platform, slot->number, &slot->pending, &job->pending, err);
 }
 

@@ -49,7 +49,10 @@ typedef struct arguments {
     double days;
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
     long edge_cohort, edge_goal, edge_minimum;
+    long least;
+    const char *roster;
     long task;
+    long lost;                                  /* -1: not given */
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */
 } arguments;
 

@@ -59,6 +59,8 @@ static const struct row {
     {"upstream-ca", TEXT, AT(upstream_ca), 0, 0},
     {"upstream-token", TEXT, AT(upstream_token), 0, 0},
     {"upstream-token-file", TEXT, AT(upstream_token_file), 0, 0},
+    {"least", WHOLE, AT(least), 2, 1e6},
+    {"roster", TEXT, AT(roster), 0, 0},
     {"edge-cohort", WHOLE, AT(edge_cohort), 1, 1e6},
     {"edge-goal", WHOLE, AT(edge_goal), 1, 1e6},
     {"edge-minimum", WHOLE, AT(edge_minimum), 1, 1e6},
@@ -67,11 +69,13 @@ static const struct row {
     {"site-goal", WHOLE, AT(edge_goal), 1, 1e6},
     {"site-minimum", WHOLE, AT(edge_minimum), 1, 1e6},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
+    {"lost", WHOLE, AT(lost), 0, 1e6},
 #undef AT
 };
 enum { ROWS = sizeof rows / sizeof rows[0], HELP = ROWS };
 
-static const arguments defaults = {.bind = "127.0.0.1",
+static const arguments defaults = {.least = 20,
+                                   .bind = "127.0.0.1",
                                    .front_port = -1,
                                    .devices_port = 8444,
                                    .requests = 100,
@@ -82,7 +86,8 @@ static const arguments defaults = {.bind = "127.0.0.1",
                                    .role = "device",
                                    .page = "loopback",
                                    .log = "text",
-                                   .days = 365};
+                                   .days = 365,
+                                   .lost = -1};
 
 int command_usage(const arguments *args, const char *what, const char *value) {
     fprintf(stderr, "fedserver %s: %s%s%s\n%s", args->command->name, what,

@@ -20,11 +20,36 @@ static fed_status print_choice_of(void *user, const fedserver_task_entry *entry,
     return FED_OK;
 }
 
+/* Tell what the task's noise costs, before it runs. */
+static fed_status print_promise(fedserver *server, uint64_t id, fed_error *err) {
+    fedserver_account a;
+    FED_TRY(fedserver_account_find(server, id, &a, err));
+    if (!a.promises) {
+        return FED_OK;
+    }
+    printf("noise: z = %.3f; a device that takes part K times has epsilon", a.z);
+    for (uint32_t k = 1; k <= a.participations;
+         k = k < a.participations && 2 * k > a.participations ? a.participations : 2 * k) {
+        printf("%s %.3g (K = %u)", k > 1 ? "," : "", fedserver_account_spent(&a, k), k);
+    }
+    printf(" at delta %.3g\n", a.delta);
+    printf("the noise of all rounds is %.2f of the clip\n", a.ratio);
+    if (a.ratio > 0.5) {
+        fprintf(stderr,
+                "fedserver task: note: more than 0.5 of the clip is much noise, and the model will "
+                "be worse for it; that takes a goal of %.0f, or sending fewer values (codec_up "
+                "ring:b=5,p=0.1), fewer participations, or a larger epsilon\n",
+                a.goal);
+    }
+    return FED_OK;
+}
+
 static fed_status queue_task(fedserver *server, const arguments *args, fed_error *err) {
     uint64_t id = 0;
     FED_TRY(fedserver_task_add(server, fed_clock_unix_ms(), args->operands[0], &id, err));
     printf("task %llu is queued\n", (unsigned long long)id);
     FED_TRY(fedserver_task_each(server, fed_clock_unix_ms(), print_choice_of, &id, err));
+    FED_TRY(print_promise(server, id, err));
     fedserver_needs needs;
     FED_TRY(fedserver_task_needs(server, id, &needs, err));
     if (needs.able < needs.devices) {

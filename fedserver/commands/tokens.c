@@ -36,7 +36,8 @@ static fed_status grant_tokens(fedserver *server, const arguments *args, fed_err
 static int token(const arguments *args) {
     fedserver_role role;
     if (!find_role(args->role, &role)) {
-        return command_usage(args, "--role must be device, evaluator or operator, not", args->role);
+        return command_usage(args, "--role must be device, evaluator, operator or helper, not",
+                             args->role);
     }
     return command_with(args, grant_tokens);
 }
@@ -51,7 +52,7 @@ const command command_token = {
             "Print one-time enrolment tokens, one a line.\n"
             "  --count N     how many (default 1)\n"
             "  --hours H     how long they are valid (default 24)\n"
-            "  --role ROLE   device, evaluator or operator (default device)\n"
+            "  --role ROLE   device, evaluator, operator or helper (default device)\n"
             "  --tag TAG     the device's group; a task may be only for one group\n"
             "  --name NAME   what people call the device, instead of what it calls itself;\n"
             "                with --count it becomes NAME-1, NAME-2, ...\n"};

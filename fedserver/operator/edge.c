@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fed/layout_reference.h"
+#include "fedcodec/ring.h"
 #include "fedserver/operator/edge_record.h"
 #include "fedserver/operator/task_add.h"
 #include "fedserver/rounds/lately.h"
@@ -116,7 +117,6 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
     return strcmp(a->model, b->model) == 0 && strcmp(a->codec_up, b->codec_up) == 0 &&
            strcmp(a->optimizer, b->optimizer) == 0 && strcmp(a->app, b->app) == 0 &&
            a->small_tensor == b->small_tensor && a->local_steps == b->local_steps &&
-           strcmp(a->private_layers, b->private_layers) == 0 &&
            a->personal_steps == b->personal_steps && a->holdout == b->holdout &&
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
@@ -173,6 +173,13 @@ static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *o
                              int64_t now_ms, fed_error *err) {
     fedserver_task task = derive(edge, offer, now_ms);
     fed_error why = {0};
+    fedcodec codec;
+    if (fedcodec_parse(task.wire.codec_up, &codec, NULL) == FED_OK &&
+        fedcodec_is_ring(codec.vtable)) {
+        return fed_fail(err, FED_EDECLINED,
+                        "the task is private, and an edge aggregator does not sum up its updates; "
+                        "let its devices talk to the upstream coordinator");
+    }
     if (find_room(edge, offer, &task, &why) != FED_OK) {
         return fed_fail(err, FED_EDECLINED, "the edge aggregator has no room for the task: %s",
                         why.text);

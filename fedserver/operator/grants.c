@@ -11,7 +11,7 @@
 enum { TOKEN_DIGITS = sizeof((fedserver_token_entry *)NULL)->id - 1, ID_MIN = 8 };
 
 const char *fedserver_role_name(fedserver_role role) {
-    static const char *const names[] = {"device", "evaluator", "operator"};
+    static const char *const names[] = {"device", "evaluator", "operator", "helper"};
     return (size_t)role < sizeof names / sizeof names[0] ? names[role] : NULL;
 }
 

@@ -8,16 +8,21 @@
 #include <string.h>
 
 fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
-                              const fedserver_strategy *strategy) {
+                              const fedserver_strategy *strategy, const fed_privacy_fields *shape) {
     bool all = fedserver_strategy_needs_all(strategy);
     bool changes = fedserver_strategy_changes(strategy);
-    fedserver_sum made = {.size = layout->size,
-                          .trained = fedserver_trained(layout),
-                          .strategy = *strategy,
-                          .acc = all ? NULL : calloc(layout->size, sizeof *made.acc),
-                          .decoded =
-                              all || changes ? malloc(layout->size * sizeof *made.decoded) : NULL};
-    if ((made.acc == NULL && !all) || (made.decoded == NULL && (all || changes))) {
+    fedserver_sum made = {
+        .size = layout->size,
+        .trained = fedserver_trained(layout),
+        .strategy = *strategy,
+        .acc = all || shape != NULL ? NULL : calloc(layout->size, sizeof *made.acc),
+        .fields = shape != NULL ? calloc(shape->fields, sizeof *made.fields) : NULL,
+        .decoded = all || changes ? malloc(layout->size * sizeof *made.decoded) : NULL};
+    if (shape != NULL) {
+        made.shape = *shape;
+    }
+    const bool no_sum = shape != NULL ? made.fields == NULL : made.acc == NULL && !all;
+    if (no_sum || (made.decoded == NULL && (all || changes))) {
         fedserver_sum_free(&made);
         return FED_ENOMEM;
     }
@@ -27,6 +32,7 @@ fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
 
 void fedserver_sum_free(fedserver_sum *sum) {
     free(sum->acc);
+    free(sum->fields);
     free(sum->decoded);
     free(sum->contributions);
     fedserver_device_counts_free(&sum->counts);
@@ -36,6 +42,9 @@ void fedserver_sum_free(fedserver_sum *sum) {
 void fedserver_sum_clear(fedserver_sum *sum) {
     if (sum->acc != NULL) {
         memset(sum->acc, 0, sum->size * sizeof *sum->acc);
+    }
+    if (sum->fields != NULL) {
+        memset(sum->fields, 0, sum->shape.fields * sizeof *sum->fields);
     }
     fedserver_device_counts_clear(&sum->counts);
     sum->updates = 0;

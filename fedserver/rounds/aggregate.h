@@ -8,6 +8,7 @@
 
 #include "fed/error.h"
 #include "fed/model.h"
+#include "fed/privacy.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/rounds/device_counts.h"
 #include "fedserver/rounds/weights.h"
@@ -16,6 +17,9 @@
 typedef struct fedserver_sum {
     /* [size]: sum of weight * rint(value * 2^30). NULL: the strategy needs all updates at once */
     int64_t *acc;
+    /* Of a private task instead of acc, [shape.fields]: the sum of all fields modulo 2^32. */
+    uint32_t *fields;
+    fed_privacy_fields shape;
     /* [size]: an update's decoded values; NULL: they are added straight from the message */
     float *decoded;
     size_t size, trained;
@@ -30,9 +34,11 @@ typedef struct fedserver_sum {
     uint64_t bytes;
 } fedserver_sum;
 
-/** Make an empty sum. Owner: fedserver_sum_free. */
+/** Make an empty sum. shape: of a private task's fields (rounds/masked.h); NULL: the task is not
+ * private. Owner: fedserver_sum_free. */
 fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
-                              const fedserver_strategy *strategy) FED_CHECKED;
+                              const fedserver_strategy *strategy,
+                              const fed_privacy_fields *shape) FED_CHECKED;
 void fedserver_sum_free(fedserver_sum *sum);
 void fedserver_sum_clear(fedserver_sum *sum);
 

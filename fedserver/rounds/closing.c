@@ -239,6 +239,7 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
                                    .directory = rounds->directory,
                                    .where = rounds->where,
                                    .term = rounds->term,
+                                   .opening = rounds->opening,
                                    .stop = &c->stop};
     c->bell = rounds->bell;
     c->apart = true;

@@ -55,6 +55,8 @@ static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training
     gathering g = {.training = t, .drift = drift};
     FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
     g.rows.stop = rounds->stop;
+    g.rows.task = t->task.wire.id;
+    g.rows.round = t->round.number;
     fed_status status = fedserver_stored_each(rounds, t, t->round.number, gather_stored, &g, err);
     if (status == FED_OK) {
         /* D1 in docs/durability.md: no counted update is missing. */

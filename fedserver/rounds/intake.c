@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+#include "fedserver/task/private_task.h"
+
 #define FEDSERVER_INTAKE(name) extern const fedserver_intake fedserver_intake_##name;
 #include "fedserver/rounds/intakes.def"
 #undef FEDSERVER_INTAKE
@@ -68,6 +70,15 @@ fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_upda
     return FED_OK;
 }
 
+fed_status fedserver_intake_sum(fedserver_training *t) {
+    const bool is_private = fedserver_task_is_private(&t->task);
+    fed_privacy_fields shape = {0};
+    if (is_private) {
+        shape = fedserver_private_fields(&t->task, &t->arch.layout);
+    }
+    return fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy, is_private ? &shape : NULL);
+}
+
 fed_status fedserver_intake_count(fedserver_training *t, uint32_t round,
                                   const fedserver_update *update, int64_t device, fed_error *err) {
     const fed_update *head = &update->head;
@@ -80,7 +91,7 @@ fed_status fedserver_intake_count(fedserver_training *t, uint32_t round,
                                                  .round = head->round,
                                                  .loss = head->loss,
                                                  .bytes = update->body_len};
-    if (t->sum.size == 0 && fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy) != FED_OK) {
+    if (t->sum.size == 0 && fedserver_intake_sum(t) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the sum of a round");
     }
     FED_TRY(t->intake->add(&t->sum, update, &contribution, err));

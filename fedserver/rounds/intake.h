@@ -92,6 +92,9 @@ fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_lay
 fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_update *update,
                                  fed_error *why) FED_CHECKED;
 
+/** Make the empty sum of a task, in training->sum. FED_ENOMEM: out of memory. */
+fed_status fedserver_intake_sum(fedserver_training *training) FED_CHECKED;
+
 /** Add an open update to training->sum, and its custom metrics to training->own. round: the round
  * in which the update counts. device: the id of the device's row. */
 fed_status fedserver_intake_count(fedserver_training *training, uint32_t round,

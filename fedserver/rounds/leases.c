@@ -12,6 +12,7 @@
 #include "fed/rng.h"
 #include "fedserver/rounds/choice.h"
 #include "fedserver/rounds/lately.h"
+#include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/roster.h"
 
 /* Freed slots wake the waiting devices at most once in this time: all of them then ask again. */
@@ -187,8 +188,25 @@ bool fedserver_declined_all(const fedserver_rounds *rounds, const fedserver_devi
     return declined > 0;
 }
 
+bool fedserver_spent_all(const fedserver_rounds *rounds, const fedserver_device *device,
+                         int64_t now_ms) {
+    size_t spent = 0;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        const fedserver_training *t = rounds->tasks[k];
+        if (fedserver_training_runs(t) && has_its_tag(t, device) &&
+            !fedserver_declined(t, device, now_ms)) {
+            if (fedserver_ledger_allows(t, device->id)) {
+                return false;
+            }
+            spent++;
+        }
+    }
+    return spent > 0;
+}
+
 static bool wanted(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
-    return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms);
+    return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms) &&
+           fedserver_ledger_allows(t, device->id);
 }
 
 /* Synchronous: does the device's row say that the device has reported in this round? */

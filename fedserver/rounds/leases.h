@@ -35,6 +35,11 @@ bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
 bool fedserver_declined_all(const fedserver_rounds *rounds, const fedserver_device *device,
                             int64_t now_ms);
 
+/** Has the device no participation left in any running task that is for it? False if no task is for
+ * it. */
+bool fedserver_spent_all(const fedserver_rounds *rounds, const fedserver_device *device,
+                         int64_t now_ms);
+
 /** Handle a decline: the device can't serve the task. Store the reason, and end the device's lease
  * if it still holds. reason "": the device only gives its slot back, and may get another slot
  * later. */

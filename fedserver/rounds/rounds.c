@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void training_free(fedserver_training *training) {
     /* first, because the thread of a closing reads the versions and the layout */
@@ -14,6 +15,7 @@ static void training_free(fedserver_training *training) {
     fedserver_marks_free(&training->too_old);
     fedserver_marks_free(&training->unfit);
     fedserver_marks_free(&training->measured);
+    fedserver_marks_free(&training->ledger.taken);
     fedserver_downloads_free(&training->downloads);
     fedserver_blob_free(training->layout_blob);
     fedserver_versions_free(&training->versions);
@@ -100,11 +102,18 @@ fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds) {
 }
 
 fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
-    return (fedserver_round_row){.number = t->round.number,
-                                 .attempts = t->round.attempt,
-                                 .opened_ms = t->round.opened_ms,
-                                 .deadline_ms = t->round.deadline_ms,
-                                 .closing_ms = t->round.closing_ms};
+    fedserver_round_row row = {.number = t->round.number,
+                               .attempts = t->round.attempt,
+                               .opened_ms = t->round.opened_ms,
+                               .deadline_ms = t->round.deadline_ms,
+                               .closing_ms = t->round.closing_ms};
+    const fedserver_settled_set *settled = &t->settled;
+    row.clip = settled->clip;
+    row.sigma2 = settled->sigma2;
+    row.rho = settled->rho;
+    memcpy(row.set_digest, settled->set_digest, sizeof row.set_digest);
+    memcpy(row.noise_key, settled->noise_key, sizeof row.noise_key);
+    return row;
 }
 
 fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *t,

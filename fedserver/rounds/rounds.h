@@ -10,6 +10,7 @@
 #include "fed/arch.h"
 #include "fed/log.h"
 #include "fedserver/identity/device_table.h"
+#include "fedserver/privacy/sampler.h"
 #include "fedserver/rounds/aggregate.h"
 #include "fedserver/rounds/cohort.h"
 #include "fedserver/rounds/counters.h"
@@ -32,6 +33,18 @@ typedef struct fedserver_closing fedserver_closing;
 /** Tell the closing's thread, if any, to stop, and wait for its end. Then free the closing with all
  * that it owns. NULL is allowed. */
 void fedserver_closing_drop(fedserver_closing *closing);
+
+/** What the row of a round that has settled its set says of a private task: fedserver_round_row. */
+typedef struct fedserver_settled_set {
+    double clip, sigma2, rho;
+    uint8_t set_digest[FED_SHA256_SIZE];
+    uint8_t noise_key[FEDSERVER_NOISE_KEY]; /* zeros: the noise is used up, or there is none */
+} fedserver_settled_set;
+
+/** Who took part in the rounds of a task that promises an epsilon: rounds/ledger.h. */
+typedef struct fedserver_ledger {
+    fedserver_marks taken; /* each device's participations */
+} fedserver_ledger;
 
 /** The class names of the devices that train a task: rounds/classes.h. */
 typedef struct fedserver_classes {
@@ -73,6 +86,8 @@ typedef struct fedserver_training {
     fedserver_marks too_old;  /* 1: the coordinator declined for the device (rounds/too_old.h) */
     fedserver_marks unfit;    /* number of the device's updates refused in a row (rounds/unfit.h) */
     fedserver_marks measured;
+    fedserver_ledger ledger;
+    fedserver_settled_set settled;
     fedserver_classes classes;
     uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;
@@ -82,6 +97,10 @@ typedef struct fedserver_training {
     /* [arch.layout.size]: the next version's values while fedserver_training_take runs, else
      * NULL */
     const float *given;
+    /* SHA-256 of the values of a version, for the terms of private rounds (rounds/openings.h) */
+    bool hashed;
+    uint32_t hashed_version;
+    uint8_t model_hash[FED_SHA256_SIZE];
     /* makes the next version; NULL: no version is being made */
     fedserver_closing *closing;
     fedserver_closing *tidying; /* frees the previous version; NULL: there is nothing to free */
@@ -90,6 +109,16 @@ typedef struct fedserver_training {
 /* Most members cache what the store has, so a change is made in the store and in memory. After a
  * failure of the store, memory may be newer than the store. Then the owner frees this struct and
  * loads a new one. */
+struct fedcodec_ring;
+struct fedserver_rounds;
+
+/** What opens the sum of a private round (rounds/masked.h). sums: uint32_t[fields], changed in
+ * place. */
+typedef fed_status fedserver_opening(struct fedserver_rounds *rounds,
+                                     const fedserver_training *training,
+                                     const struct fedcodec_ring *ring, uint32_t *sums,
+                                     fed_error *err);
+
 typedef struct fedserver_rounds {
     /* The owner sets the members down to `bell`, and fedserver_rounds_free does not free them. */
     const fedserver_store *store;
@@ -103,6 +132,8 @@ typedef struct fedserver_rounds {
      * must be called. */
     size_t apart_values;
     int bell;
+    /* Opens the sum of a private round: rounds/masked.h. NULL: it needs no opening. */
+    fedserver_opening *opening;
     const atomic_bool *stop; /* in such a thread: becomes true when it should end; NULL: never */
 
     fedserver_devices devices;

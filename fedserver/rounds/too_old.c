@@ -6,6 +6,7 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/newer.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 
 #define UPDATE_IT "install the coordinator's release on the device and start it again"
 
@@ -13,10 +14,11 @@ static uint32_t round_told(const fedserver_training *t) {
     return t->versions.version + 1;
 }
 
-void fedserver_told(const fedserver_training *t, fed_task *wire) {
+void fedserver_told(const fedserver_training *t, fed_assignment *told) {
     const fedserver_phase phase = fedserver_phase_of(&t->task, round_told(t));
-    *wire = t->task.wire;
-    fedserver_phase_apply(&phase, wire);
+    told->task = t->task.wire;
+    fedserver_phase_apply(&phase, &told->task);
+    told->privacy = fedserver_privacy_of(&t->task, &t->arch.layout);
 }
 
 /* Is the assignment longer than a device without FED_CAN_LONG reads? */
@@ -35,7 +37,7 @@ bool fedserver_too_old(const fedserver_training *t, const fed_checkin *checkin, 
     }
     /* The capabilities, which are those of the check-in, decide which fields an assignment has. */
     fed_assignment told = {.action = FED_ACTION_TRAIN, .capabilities = checkin->capabilities};
-    fedserver_told(t, &told.task);
+    fedserver_told(t, &told);
     const fedserver_unknown unknown = fedserver_newer(&t->task, round_told(t), &told.task, checkin);
     if (unknown.word != NULL) {
         (void)fed_fail(why, FED_EDECLINED,

@@ -8,9 +8,9 @@
 /** How the stored reason begins when the coordinator declines a task for a device as too old. */
 #define FEDSERVER_TOO_OLD "the software of this device "
 
-/** Set *wire to the task as devices are told it in the open round or, without one, in the next
- * round. */
-void fedserver_told(const fedserver_training *training, fed_task *wire);
+/** Set the task of *told, and what is told of its privacy, to what devices are told in the open
+ * round or, without one, in the next round. */
+void fedserver_told(const fedserver_training *training, fed_assignment *told);
 
 /** Can't a device with this check-in read the task, because its software is of an older release?
  * Then `why` gets the reason. `why` may be NULL. */

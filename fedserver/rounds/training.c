@@ -1,12 +1,14 @@
 /* Runs a task from its start to its last round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
+#include "fedserver/rounds/openings.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
@@ -15,12 +17,14 @@
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 
 static fed_status append_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
                                fed_error *err) {
@@ -114,6 +118,7 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
                                  .attempt = row->attempts,
                                  .opened_ms = row->opened_ms,
                                  .deadline_ms = row->deadline_ms};
+    fedserver_ledger_resume(t, row);
     return FED_OK;
 }
 
@@ -151,11 +156,12 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
     FED_TRY(fedserver_intake_most_bytes(&t->task, &t->arch.layout, &t->update_limit, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(rounds, t, err));
-    fed_status status = fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy);
+    fed_status status = fedserver_intake_sum(t);
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
     FED_TRY(fedserver_declines_load(rounds, t, err));
+    FED_TRY(fedserver_ledger_load(rounds, t, err));
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
@@ -276,6 +282,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
                           fed_error *err) {
     /* S5 in docs/durability.md: the round is committed. */
     assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL);
+    FED_TRY(fedserver_ledger_next(rounds, t, err));
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
@@ -376,6 +383,8 @@ static fedserver_round_row summary(const fedserver_training *t, const fedserver_
     row.update_bytes = made->bytes;
     row.delta_bytes = made->part_len;
     row.own_dropped = made->own.dropped;
+    /* S19 in docs/durability.md: with the version, the noise is used up. */
+    memset(row.noise_key, 0, sizeof row.noise_key);
     return row;
 }
 
@@ -404,6 +413,9 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
     FED_TRY(put_own(rounds, t, &made->own, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
+    if (fedserver_task_has_helper(&t->task)) {
+        FED_TRY(rounds->store->opening_clear(rounds->db, t->task.wire.id, t->round.number, err));
+    }
     FED_TRY(prune_leases(rounds, t, err));
     fedserver_closing_take(t);
     FED_TRY(prune_deltas(rounds, t, reach, err));
@@ -436,6 +448,11 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
 static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                               fed_error *err) {
     fed_status status = FED_OK;
+    bool awaits = false;
+    FED_TRY(fedserver_openings_await(rounds, t, &awaits, err));
+    if (awaits) {
+        return FED_OK; /* the next call comes with the opening */
+    }
     if (t->closing == NULL) {
         FED_TRY(fedserver_closing_begin(rounds, t, err));
     }
@@ -451,7 +468,9 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
 }
 
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
-    if (!fedserver_closing_apart(rounds, t)) {
+    FED_TRY(fedserver_ledger_charge(rounds, t, err));
+    /* A helper is asked about this set: after a restart it must be the same one. */
+    if (!fedserver_closing_apart(rounds, t) && !fedserver_task_has_helper(&t->task)) {
         return FED_OK;
     }
     fedserver_training_say(rounds, t, t->round.number, FED_LOG_INFO, "closes with %u updates",
@@ -489,6 +508,8 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
     if (action == FEDSERVER_DO_CLOSE) {
         FED_TRY(settle_round(rounds, t, err));
+        /* a helper's held request is answered now */
+        rounds->epoch += fedserver_task_has_helper(&t->task);
     } else if (action == FEDSERVER_DO_REOPEN) {
         FED_TRY(reopen(rounds, t, &before, now_ms, err));
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fed/arch.h"
+#include "fedserver/operator.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
@@ -13,7 +14,7 @@
 #include "fedserver/routes/thinning.h"
 #include "fedserver/stores/task_model.h"
 
-enum { POINTS_LEAST = 6, POINTS_MOST = 500, DIGITS = 6, EVENTS = 50 };
+enum { POINTS_LEAST = 6, POINTS_MOST = 500, DIGITS = 6, EVENTS = 50, OWN_NAMES = 12 };
 
 typedef struct gathering {
     fed_writer rounds; /* fedserver_round_entry[], the newest first */
@@ -85,6 +86,54 @@ static json_t *columns_json(const fedserver_round_entry *rounds, size_t count, b
     return made;
 }
 
+/* The custom metrics of the rounds that are told. */
+typedef struct own_columns {
+    const fedserver_round_entry *rounds; /* [count], the newest first */
+    size_t count;
+    json_t *list; /* the columns: {"name", "by", "mean": a cell for each round} */
+} own_columns;
+
+static json_t *own_column(const own_columns *o, const char *name, const char *by) {
+    size_t k;
+    json_t *column;
+    json_array_foreach(o->list, k, column) {
+        if (strcmp(json_string_value(json_object_get(column, "name")), name) == 0 &&
+            strcmp(json_string_value(json_object_get(column, "by")), by) == 0) {
+            return json_object_get(column, "mean");
+        }
+    }
+    if (json_array_size(o->list) >= OWN_NAMES) {
+        return NULL;
+    }
+    json_t *means = json_array();
+    for (size_t i = 0; i < o->count; i++) {
+        json_array_append_new(means, json_null());
+    }
+    json_array_append_new(o->list,
+                          json_pack("{s:s, s:s, s:o}", "name", name, "by", by, "mean", means));
+    return means;
+}
+
+static fed_status gather_own(void *user, const fedserver_own_list *list, fed_error *err) {
+    const own_columns *o = user;
+    size_t at = 0;
+    while (at < o->count && o->rounds[at].number > list->round) {
+        at++;
+    }
+    if (at == o->count || o->rounds[at].number != list->round) {
+        return FED_OK; /* thinned out, or not asked for */
+    }
+    for (size_t k = 0; k < list->count; k++) {
+        json_t *means =
+            own_column(o, list->rows[k].name, list->evaluated ? "evaluators" : "devices");
+        if (means != NULL &&
+            json_array_set_new(means, o->count - 1 - at, number_or_null(list->rows[k].mean)) != 0) {
+            return fed_fail(err, FED_ENOMEM, "out of memory for the rounds' metrics");
+        }
+    }
+    return FED_OK;
+}
+
 /* Does accuracy mean something for the task's model? */
 static bool is_graded(const fedserver *server, const fedserver_task *task) {
     fed_arch arch;
@@ -97,16 +146,25 @@ static bool is_graded(const fedserver *server, const fedserver_task *task) {
     return graded;
 }
 
-static json_t *history_json(const fedserver *server, const fedserver_task *task, gathering *g,
-                            size_t points) {
+static fed_status write_history(fedserver *server, const fedserver_task *task, gathering *g,
+                                size_t points, fed_writer *text, fed_error *err) {
     fedserver_round_entry *rounds = (void *)g->rounds.data;
     const size_t count = fedserver_rounds_thin(rounds, g->rounds.len / sizeof *rounds, points);
+    own_columns own = {.rounds = rounds, .count = count, .list = json_array()};
+    const fed_status status = fedserver_own_each(server, task->wire.id, 1, gather_own, &own, err);
+    if (status != FED_OK) {
+        json_decref(own.list);
+        return status;
+    }
     json_t *about =
         json_pack("{s:I, s:s, s:I}", "id", (json_int_t)task->wire.id, "state",
                   fedserver_task_state_name(task->state), "version", (json_int_t)g->newest);
     fedserver_task_keys_add(about, task, g->newest);
-    return json_pack("{s:o, s:I, s:O, s:o}", "task", about, "count", (json_int_t)g->all, "events",
-                     g->events, "rounds", columns_json(rounds, count, is_graded(server, task)));
+    json_t *root = json_pack("{s:o, s:I, s:O, s:o, s:o}", "task", about, "count",
+                             (json_int_t)g->all, "events", g->events, "rounds",
+                             columns_json(rounds, count, is_graded(server, task)), "own", own.list);
+    FED_TRY(fedserver_json_write(root, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS), text));
+    return FED_OK;
 }
 
 /* Gather what the answer tells of the task. */
@@ -146,12 +204,11 @@ fed_status fedserver_get_history(fedserver *server, const fedserver_call *call,
     }
     fed_writer text;
     fed_writer_growing(&text);
-    status = fedserver_json_write(history_json(server, &task, &g, (size_t)points),
-                                  JSON_COMPACT | JSON_REAL_PRECISION(DIGITS), &text);
+    status = write_history(server, &task, &g, (size_t)points, &text, &why);
     discard(&g);
     if (status != FED_OK) {
         fed_writer_free(&text);
-        return fed_fail(err, FED_ENOMEM, "out of memory for the rounds");
+        return fed_fail(err, status, "the rounds can't be told: %s", fed_error_text(&why));
     }
     return fedserver_answer(response, 200, "application/json", &text, err);
 }

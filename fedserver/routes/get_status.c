@@ -127,12 +127,30 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
+/* What the task promises; a JSON null where it promises nothing. */
+static fed_status privacy_json(fedserver *server, const fedserver_training *t, json_t **made,
+                               fed_error *err) {
+    fedserver_account a;
+    FED_TRY(fedserver_account_find(server, t->task.wire.id, &a, err));
+    *made = !a.promises ? json_null()
+                        : json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "epsilon",
+                                    a.epsilon, "delta", a.delta, "spent", a.spent, "z", a.z, "clip",
+                                    a.clip, "participations", (json_int_t)a.participations, "left",
+                                    (json_int_t)a.left, "complete", (int)a.complete);
+    return FED_OK;
+}
+
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
                            int64_t now_ms, json_t *made, fed_error *err) {
     json_t *rounds = NULL;
-    const fed_status status =
-        t != NULL && most > 0 ? rounds_json(server, t, most, &rounds, err) : FED_OK;
-    json_object_set_new(made, "task", task_json(t));
+    json_t *privacy = NULL;
+    fed_status status = t != NULL && most > 0 ? rounds_json(server, t, most, &rounds, err) : FED_OK;
+    json_t *task = task_json(t);
+    json_object_set_new(made, "task", task);
+    if (t != NULL && status == FED_OK) {
+        status = privacy_json(server, t, &privacy, err);
+        json_object_set_new(task, "privacy", privacy);
+    }
     json_object_set_new(made, "round", t != NULL ? fedserver_round_json(t, now_ms) : json_null());
     if (most > 0) {
         json_object_set_new(made, "rounds", rounds != NULL ? rounds : json_array());

@@ -45,7 +45,7 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     answer->action = action;
     answer->version = t->versions.version;
     answer->digest = t->versions.digest;
-    fedserver_told(t, &answer->task);
+    fedserver_told(t, answer);
 }
 
 static fed_status is_over(const fedserver *server, uint64_t task, bool *is, fed_error *err) {
@@ -114,6 +114,9 @@ static fed_status without_a_task(fedserver *server, const fedserver_call *call,
     if (fedserver_declined_all(rounds, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
         wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_DECLINED, answer);
+    } else if (fedserver_spent_all(rounds, call->device, call->now_ms) &&
+               (checkin->capabilities & FED_CAN_PRIVATE) != 0) {
+        wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_SPENT, answer);
     } else if (own != NULL) {
         assign(own, FED_ACTION_DONE, answer);
     } else {
@@ -167,9 +170,7 @@ static const fedserver_training *find_to_measure(const fedserver *server,
     *any = false;
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
-        /* Nobody but a device has its private layers, so nobody else can measure the model. */
-        if (t->task.wire.private_layers[0] != '\0' ||
-            fedserver_declined(t, call->device, call->now_ms) ||
+        if (fedserver_declined(t, call->device, call->now_ms) ||
             fedserver_too_old(t, checkin, NULL) || fedserver_classes_differ(t, call->device)) {
             continue;
         }
@@ -256,12 +257,12 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     }
     const bool of_old_ca = request->authority != 0 && server->authority != 0 &&
                            request->authority != server->authority;
-    answer.capabilities =
-        FED_CAN_PIECES | FED_CAN_DECLINE |
-        (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
-                                 FED_CAN_OWN_METRICS | FED_CAN_TASKS | FED_CAN_STAGES |
-                                 FED_STARTED | FED_CAN_NO_LOSS | fed_task_capabilities())) |
-        (of_old_ca ? FED_RENEW : 0);
+    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
+                          (checkin.capabilities &
+                           (FED_CAN_PATCH | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
+                            FED_CAN_OWN_METRICS | FED_CAN_TASKS | FED_CAN_STAGES | FED_STARTED |
+                            FED_CAN_NO_LOSS | FED_CAN_PRIVATE | fed_task_capabilities())) |
+                          (of_old_ca ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -5,15 +5,9 @@
 
 #include "fedserver/rounds/leases.h"
 #include "fedserver/routes/answers.h"
-#include "fedserver/routes/router.h"
+#include "fedserver/routes/message_pieces.h"
 
-typedef struct piece {
-    fed_piece head;
-    const uint8_t *data;
-    size_t len;
-} piece;
-
-static bool piece_read(const fedserver_request *request, piece *p) {
+bool fedserver_piece_read(const fedserver_request *request, fedserver_piece *p) {
     fed_reader r;
     fed_reader_init(&r, request->body, request->body_len);
     if (fed_piece_read(&r, &p->head) != FED_OK) {
@@ -24,7 +18,7 @@ static bool piece_read(const fedserver_request *request, piece *p) {
     return p->len <= p->head.total - p->head.offset;
 }
 
-static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
+static fed_status find_end(fedserver *server, const fedserver_call *call, const fedserver_piece *p,
                            uint64_t *end, bool *other, fed_error *err) {
     fed_piece last;
     fed_error absent = {0};
@@ -53,11 +47,12 @@ static fed_status answer_end(fedserver_response *response, uint64_t end, fed_err
     return fedserver_answer(response, 202, "application/octet-stream", &body, err);
 }
 
-static fed_status take_message(fedserver *server, const fedserver_call *call, const piece *p,
-                               const uint8_t *bytes, size_t len, fedserver_response *response,
+static fed_status take_message(fedserver *server, const fedserver_call *call,
+                               const fedserver_piece *p, const uint8_t *bytes, size_t len,
+                               fedserver_message_take take, fedserver_response *response,
                                fed_error *err) {
     if (fed_digest_bytes(bytes, len) == p->head.digest) {
-        return fedserver_update_take(server, call, bytes, len, p->head.digest, response, err);
+        return take(server, call, bytes, len, p->head.digest, response, err);
     }
     server->rounds.counters.updates_bad++;
     call->device->refused++;
@@ -66,7 +61,8 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
                                   "digest differs)");
 }
 
-static fed_status take_whole(fedserver *server, const fedserver_call *call, const piece *p,
+static fed_status take_whole(fedserver *server, const fedserver_call *call,
+                             const fedserver_piece *p, fedserver_message_take take,
                              fedserver_response *response, fed_error *err) {
     const size_t total = (size_t)p->head.total;
     size_t len = 0;
@@ -81,14 +77,15 @@ static fed_status take_whole(fedserver *server, const fedserver_call *call, cons
     }
     if (status == FED_OK) {
         memcpy(bytes + len, p->data, p->len);
-        status = take_message(server, call, p, bytes, len + p->len, response, err);
+        status = take_message(server, call, p, bytes, len + p->len, take, response, err);
     }
     free(bytes);
     return status;
 }
 
-static fed_status take_piece(fedserver *server, const fedserver_call *call, const piece *p,
-                             fedserver_response *response, fed_error *err) {
+fed_status fedserver_piece_take(fedserver *server, const fedserver_call *call,
+                                const fedserver_piece *p, fedserver_message_take take,
+                                fedserver_response *response, fed_error *err) {
     const fedserver_store *store = server->store;
     const int64_t device = call->device->id;
     uint64_t end = 0;
@@ -100,7 +97,7 @@ static fed_status take_piece(fedserver *server, const fedserver_call *call, cons
         return answer_end(response, end, err);
     }
     if (last) {
-        FED_TRY(take_whole(server, call, p, response, err));
+        FED_TRY(take_whole(server, call, p, take, response, err));
         return end > 0 || other ? store->piece_clear(server->db, device, err) : FED_OK;
     }
     if (other) {
@@ -112,8 +109,8 @@ static fed_status take_piece(fedserver *server, const fedserver_call *call, cons
 
 fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
-    piece p;
-    if (!piece_read(call->request, &p)) {
+    fedserver_piece p;
+    if (!fedserver_piece_read(call->request, &p)) {
         server->rounds.counters.updates_bad++;
         call->device->refused++;
         return fedserver_answer_error(
@@ -140,5 +137,5 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
                                       "no update of this task can be so large; check that the "
                                       "client has the coordinator's task");
     }
-    return take_piece(server, call, &p, response, err);
+    return fedserver_piece_take(server, call, &p, fedserver_update_take, response, err);
 }

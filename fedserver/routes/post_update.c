@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/classes.h"
 #include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/openings.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
@@ -81,6 +82,9 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
         fed_error why = {0};
         fed_status fit = t->intake->open(&t->task, &t->arch.layout, &update, &why);
+        if (fit == FED_OK) {
+            fit = fedserver_openings_check(t, call->device->fingerprint, &update, &why);
+        }
         if (fit != FED_OK) {
             FED_TRY(fit == FED_ERANGE ? fedserver_unfit_add(&server->rounds, t, call->device, &why,
                                                             call->now_ms, err)

@@ -29,6 +29,7 @@ enum {
     DEVICE = 1 << FEDSERVER_ROLE_DEVICE,
     EVALUATOR = 1 << FEDSERVER_ROLE_EVALUATOR,
     OPERATOR = 1 << FEDSERVER_ROLE_OPERATOR,
+    HELPER = 1 << FEDSERVER_ROLE_HELPER,
     READER = 1 << 8, /* at the front: operators, and those whom --page admits */
     ANYBODY = 0
 };

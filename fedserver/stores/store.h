@@ -125,6 +125,13 @@ typedef struct fedserver_round_row {
     uint64_t update_bytes, delta_bytes;
     /* number of values of custom metrics that were dropped for lack of room */
     uint64_t own_dropped;
+    /* Of a round of a task that promises an epsilon (rounds/ledger.h), once its set is settled: the
+     * clip, the variance of the noise in levels squared, and what one participation costs
+     * (privacy/accountant.h); each 0: none. The digest names the set of updates. The key makes the
+     * round's noise, and becomes zeros when the noise is used up. */
+    double clip, sigma2, rho;
+    uint8_t set_digest[FED_SHA256_SIZE];
+    uint8_t noise_key[32];
     /* the device with the largest share of the round's weight; amount: the share, 0 to 1 */
     fedserver_standout heaviest;
     /* the device with the largest reach (rounds/weights.h); amount: its largest norm */
@@ -153,6 +160,19 @@ typedef struct fedserver_decline {
     bool revoked;
 } fedserver_decline;
 
+/** The device id in a ledger's row that is a mark: the ledger is a copy's, and does not know what
+ * happened since. */
+enum { FEDSERVER_LEDGER_COPIED = 0 };
+
+/** A row of a task's ledger: in how many rounds a device took part. */
+typedef struct fedserver_ledger_row {
+    int64_t device;       /* or FEDSERVER_LEDGER_COPIED */
+    uint32_t taken;       /* participations that are charged */
+    uint32_t last_round;  /* the last one; 0: none is known */
+    char fingerprint[17]; /* the first digits of the device's fingerprint; "": none */
+    char name[FEDSERVER_NAME];
+} fedserver_ledger_row;
+
 /** The leader among the coordinators that share a store. Only the leader runs rounds. */
 typedef struct fedserver_lead {
     bool mine;
@@ -175,6 +195,8 @@ typedef fed_status (*fedserver_delta_visit)(void *user, uint32_t version, const 
 typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_row *row,
                                              const uint8_t *body, size_t len, fed_error *err);
 
+typedef fed_status (*fedserver_ledger_visit)(void *user, const fedserver_ledger_row *row,
+                                             fed_error *err);
 typedef fed_status (*fedserver_decline_visit)(void *user, const fedserver_decline *decline,
                                               fed_error *err);
 
@@ -472,6 +494,39 @@ typedef struct fedserver_store {
     /** Visit at most `limit` rounds, newest first. The open round is one of them. */
     fed_status (*round_each)(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
                              void *user, fed_error *err) FED_CHECKED;
+
+    /** Charge one participation to each device with an update that counts in that round of the
+     * task. */
+    fed_status (*ledger_charge)(void *db, uint64_t task, uint32_t round,
+                                fed_error *err) FED_CHECKED;
+    /** Visit the task's ledger, in the order of the devices' ids. */
+    fed_status (*ledger_each)(void *db, uint64_t task, fedserver_ledger_visit visit, void *user,
+                              fed_error *err) FED_CHECKED;
+    /** Count the devices that can train the task and have fewer than `most` participations: those
+     * that are not revoked, are no evaluators, and have the tag, where that is not "". */
+    fed_status (*ledger_left)(void *db, uint64_t task, const char *tag, uint32_t most,
+                              uint64_t *count, fed_error *err) FED_CHECKED;
+    /** Charge `count` participations to every device, for rounds that this store does not know.
+     * Delete the mark FEDSERVER_LEDGER_COPIED, the keys of committed rounds, and the updates of an
+     * open round whose devices have `most` participations now, unless the round closes. *lost: how
+     * many updates. */
+    fed_status (*ledger_lose)(void *db, uint64_t task, uint32_t count, uint32_t most,
+                              uint64_t *lost, fed_error *err) FED_CHECKED;
+    /** Replace the noise keys of the task's rounds after `after` up to `last` by zeros. */
+    fed_status (*noise_forget)(void *db, uint64_t task, uint32_t after, uint32_t last,
+                               fed_error *err) FED_CHECKED;
+
+    /** Store the masks of a round of a private task (rounds/openings.h), once: another call for the
+     * round replaces them. */
+    fed_status (*opening_put)(void *db, uint64_t task, uint32_t round, const void *masks,
+                              size_t len, fed_error *err) FED_CHECKED;
+    /** Copy the masks of a round into masks[len]. *found: the store has them. masks NULL: only look
+     * whether it has. FED_EFORMAT: they have another length. */
+    fed_status (*opening_find)(void *db, uint64_t task, uint32_t round, void *masks, size_t len,
+                               bool *found, fed_error *err) FED_CHECKED;
+    /** Delete the task's masks of rounds up to `round`. */
+    fed_status (*opening_clear)(void *db, uint64_t task, uint32_t round,
+                                fed_error *err) FED_CHECKED;
 
     /** Store an update. body: the body of POST /v1/update, unchanged. FED_EIO: the lease has an
      * update already. Where the write runs later, the commit may be the call that returns

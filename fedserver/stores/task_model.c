@@ -5,10 +5,9 @@
 #include <stdlib.h>
 
 #include "fed/layout_reference.h"
-#include "fed/private_layers.h"
 
-static fed_status whole_model(const fedserver_store *store, void *db, const fedserver_task *task,
-                              fed_arch *arch, fed_error *err) {
+fed_status fedserver_task_model(const fedserver_store *store, void *db, const fedserver_task *task,
+                                fed_arch *arch, fed_error *err) {
     if (!fed_layout_is_reference(task->wire.model)) {
         return fed_arch_parse(task->wire.model, arch, err);
     }
@@ -26,14 +25,4 @@ static fed_status whole_model(const fedserver_store *store, void *db, const feds
     const bool damaged = status == FED_EFORMAT || status == FED_ENOTFOUND;
     return fed_fail(err, damaged ? FED_EFORMAT : status, "task %llu: %s",
                     (unsigned long long)task->wire.id, why.text);
-}
-
-fed_status fedserver_task_model(const fedserver_store *store, void *db, const fedserver_task *task,
-                                fed_arch *arch, fed_error *err) {
-    FED_TRY(whole_model(store, db, task, arch, err));
-    const fed_status status = fed_arch_share(arch, task->wire.private_layers, err);
-    if (status != FED_OK) {
-        fed_arch_free(arch);
-    }
-    return status;
 }

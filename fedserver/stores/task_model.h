@@ -6,10 +6,9 @@
 #include "fed/arch.h"
 #include "fedserver/stores/store.h"
 
-/** Parse a task's model, which is in the task or, if that names a layout, in the store. With
- * private layers *arch has the shared tensors alone (fed_arch_share). The caller frees *arch with
- * fed_arch_free. Errors: those of layout_find and of fed_arch_parse. FED_EFORMAT also if the stored
- * layout is not the one that the task names. */
+/** Parse a task's model, which is in the task or, if that names a layout, in the store. The caller
+ * frees *arch with fed_arch_free. Errors: those of layout_find and of fed_arch_parse. FED_EFORMAT
+ * also if the stored layout is not the one that the task names. */
 fed_status fedserver_task_model(const fedserver_store *store, void *db, const fedserver_task *task,
                                 fed_arch *arch, fed_error *err) FED_CHECKED;
 

@@ -26,6 +26,8 @@ typedef struct fedserver_rows {
     /* [count]: the update of each row, in the order of arrival until fedserver_rows_sort */
     fedserver_row *row;
     size_t count, cap;
+    uint64_t task;           /* whose updates these are; 0 until the caller sets it */
+    uint32_t round;          /* as task */
     const char *directory;   /* that of fedserver_rows_open */
     const atomic_bool *stop; /* becomes true when a strategy should fail soon; NULL: never */
 } fedserver_rows;

@@ -12,12 +12,12 @@
 #include "fed/file.h"
 #include "fed/layout_reference.h"
 #include "fed/optimizer_spec.h"
-#include "fed/private_layers.h"
 #include "fed/utf8.h"
-#include "fedcodec/codec.h"
+#include "fedcodec/ring.h"
 #include "fedserver/strategies/strategy.h"
 #include "fedserver/task/auto_codec.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 #include "fedserver/task/task_source.h"
 
 typedef fedserver_source source;
@@ -38,18 +38,18 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
-static fed_status whole_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
-    const char *text = config->layout != NULL ? config->layout : config->task.wire.model;
-    return fed_arch_parse(text, arch, err);
+static fed_status take_codec_down(const source *s, char spec[FEDCODEC_SPEC], fed_error *err) {
+    fedcodec codec;
+    if (fedcodec_parse(spec, &codec, NULL) == FED_OK && fedcodec_is_ring(codec.vtable)) {
+        const fed_error why = {.text = "ring is for updates of private tasks, in codec_up"};
+        return refuse_value(s, FEDSERVER_FIELD_CODEC_DOWN, &why, err);
+    }
+    return take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, spec, err);
 }
 
 fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
-    FED_TRY(whole_model(config, arch, err));
-    const fed_status status = fed_arch_share(arch, config->task.wire.private_layers, err);
-    if (status != FED_OK) {
-        fed_arch_free(arch);
-    }
-    return status;
+    const char *text = config->layout != NULL ? config->layout : config->task.wire.model;
+    return fed_arch_parse(text, arch, err);
 }
 
 void fedserver_config_free(fedserver_config *config) {
@@ -62,7 +62,7 @@ static fed_status take_codec_up(const source *s, const fedserver_config *config,
                                 fedserver_phase *phase, fed_error *err) {
     fed_error why = {0};
     if (!fedserver_codec_is_auto(phase->codec_up)) {
-        phase->codec_up_asked[0] = '\0';
+        phase->codec_up_asked[0] = '\0'; /* a phase has it of the phase before */
         return take_codec(s, FEDSERVER_FIELD_CODEC_UP, phase->codec_up, err);
     }
     fed_arch arch;
@@ -72,6 +72,13 @@ static fed_status take_codec_up(const source *s, const fedserver_config *config,
         fedserver_codec_choose(&arch.layout, config->task.wire.small_tensor, phase->codec_up, &why);
     fed_arch_free(&arch);
     return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
+}
+
+/* Refuse the key codec_up_asked, which only the coordinator writes. */
+static fed_status check_not_asked(const source *s, bool given, fed_error *err) {
+    const fed_error why = {.text = "the coordinator writes it; ask with \"codec_up\": "
+                                   "\"auto:bytes=N\", and leave this key out"};
+    return given ? refuse_value(s, FEDSERVER_FIELD_CODEC_UP_ASKED, &why, err) : FED_OK;
 }
 
 /* Make the path of a file that a task names, relative to the task file. A path that is too long
@@ -126,16 +133,6 @@ static fed_status move_long_model(const source *s, fedserver_config *config, fed
     return FED_OK;
 }
 
-static fed_status check_private(const source *s, const fedserver_config *config, fed_error *err) {
-    fed_arch arch;
-    fed_error why = {0};
-    const fed_status status = fedserver_config_model(config, &arch, &why);
-    if (status == FED_OK) {
-        fed_arch_free(&arch);
-    }
-    return status == FED_OK ? FED_OK : refuse_value(s, FEDSERVER_FIELD_PRIVATE_LAYERS, &why, err);
-}
-
 /* SCAFFOLD's control variate is sent as a part of the model, which must have room for it. */
 static fed_status check_scaffold(const source *s, const fedserver_config *config, fed_error *err) {
     fed_arch arch;
@@ -166,7 +163,7 @@ static fed_status take_phase(const source *s, const fedserver_config *config,
                              fedserver_phase *phase, fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
     FED_TRY(take_codec_up(s, config, phase, err));
-    FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, phase->codec_down, err));
+    FED_TRY(take_codec_down(s, phase->codec_down, err));
     if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
     }
@@ -257,6 +254,7 @@ static fed_status take_later(const source *s, fedserver_config *config, uint32_t
         snprintf(found, sizeof found, "%u", phase->round);
         return fedserver_source_refuse(s, FEDSERVER_FIELD_ROUND, found, err);
     }
+    FED_TRY(check_not_asked(s, fedserver_source_has(s, k, FEDSERVER_FIELD_CODEC_UP_ASKED), err));
     FED_TRY(take_phase(s, config, phase, &optimizer, err));
     FED_TRY(check_optimizer(s, task, k, written, &optimizer, err));
     return fit_strategy(task, phase->codec_up, &why) == FED_OK
@@ -295,14 +293,12 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
          &fault);
     note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
     note(&f, FEDSERVER_FIELD_MODEL, take_model(s, config, &fault), &fault);
-    if (f.status == FED_OK) {
-        note(&f, FEDSERVER_FIELD_PRIVATE_LAYERS, check_private(s, config, &fault), &fault);
-    }
+    note(&f, FEDSERVER_FIELD_CODEC_UP_ASKED,
+         check_not_asked(s, first.codec_up_asked[0] != '\0', &fault), &fault);
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
         note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, config, &first, &fault), &fault);
     }
-    note(&f, FEDSERVER_FIELD_CODEC_DOWN,
-         take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, first.codec_down, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_CODEC_DOWN, take_codec_down(s, first.codec_down, &fault), &fault);
     if (fed_optimizer_parse(first.optimizer, first.learning_rate, &optimizer, &why) != FED_OK) {
         note(&f, FEDSERVER_FIELD_OPTIMIZER,
              refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, &fault), &fault);
@@ -310,6 +306,17 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     note(&f, FEDSERVER_FIELD_COHORT, take_rules(s, &task->rules, &fault), &fault);
     note(&f, FEDSERVER_FIELD_DOWNLOADS, check_downloads(s, task->wire.downloads, &fault), &fault);
     return fedserver_faults_tell(&f, err);
+}
+
+/* Does all of a private task go together? Its keys were checked one by one. */
+static fed_status check_private(const source *s, const fedserver_config *config, fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    fedserver_field_id id = FEDSERVER_FIELD_CLIP;
+    FED_TRY(fedserver_config_model(config, &arch, err));
+    const fed_status status = fedserver_private_check(&config->task, &arch, &id, &why);
+    fed_arch_free(&arch);
+    return status == FED_OK ? FED_OK : refuse_value(s, id, &why, err);
 }
 
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
@@ -328,6 +335,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     fedserver_phase first = fedserver_phase_at(task, 0);
     FED_TRY(take_phase(s, config, &first, &optimizer, err));
     fedserver_phase_begin(&first, task);
+    FED_TRY(check_private(s, config, err));
     if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
     }
@@ -379,24 +387,10 @@ static fed_status load_initial(const fedserver_config *config, const fed_arch *a
                      why.text);
 }
 
-/* Keep of a model's values those that travel, at the front of `values`. */
-static fed_status share_values(const fedserver_config *config, const fed_arch *arch, float *values,
-                               size_t *size, fed_error *err) {
-    fed_private split;
-    if (config->task.wire.private_layers[0] == '\0') {
-        return FED_OK;
-    }
-    FED_TRY(fed_private_split(arch, config->task.wire.private_layers, &split, err));
-    fed_private_take(&split, &arch->layout, values, values, NULL);
-    *size = split.shared.size;
-    fed_private_free(&split);
-    return FED_OK;
-}
-
 fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
                                    fed_error *err) {
     fed_arch arch;
-    FED_TRY(whole_model(config, &arch, err));
+    FED_TRY(fedserver_config_model(config, &arch, err));
     size_t n = arch.layout.size;
     float *made = malloc(n * sizeof *made);
     fed_status status = FED_OK;
@@ -406,9 +400,6 @@ fed_status fedserver_config_values(const fedserver_config *config, float **value
         status = load_initial(config, &arch, made, err);
     } else {
         fed_arch_init_values(&arch, config->task.wire.seed, made);
-    }
-    if (status == FED_OK) {
-        status = share_values(config, &arch, made, &n, err);
     }
     fed_arch_free(&arch);
     if (status != FED_OK) {

@@ -64,8 +64,11 @@ bool fedserver_field_told(const fedserver_field *field) {
 }
 
 bool fedserver_field_unset(const fedserver_field *field, const void *member) {
-    return field->type == FEDSERVER_CHARS && ((const char *)member)[0] == '\0' &&
-           field->preset != NULL && field->preset[0] == '\0';
+    const bool none = (field->type == FEDSERVER_CHARS && ((const char *)member)[0] == '\0') ||
+                      (field->type == FEDSERVER_F32 && *(const float *)member == 0) ||
+                      (field->type == FEDSERVER_U32 && field->kind == FEDSERVER_INTEGER &&
+                       *(const uint32_t *)member == 0);
+    return none && field->preset != NULL && field->preset[0] == '\0';
 }
 
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {

@@ -61,7 +61,7 @@ bool fedserver_field_kept(const fedserver_field *field);
 /** Is the value part of what the coordinator sends to devices? */
 bool fedserver_field_told(const fedserver_field *field);
 
-/** Is the value an empty text, and empty by default? */
+/** Is the value an empty text or the number 0, and is there none by default? */
 bool fedserver_field_unset(const fedserver_field *field, const void *member);
 
 /** A text that says what the value must be, such as "an integer from 1 to 10". The text may lie in

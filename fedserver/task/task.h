@@ -7,6 +7,7 @@
 
 #include "fed/log.h"
 #include "fed/optimizer_spec.h"
+#include "fed/privacy.h"
 #include "fed/wire.h"
 #include "fedcodec/codec.h"
 #include "fedserver/operator.h"
@@ -70,6 +71,11 @@ typedef struct fedserver_task {
     uint32_t priority; /* of equal offers to a device, the larger number wins (rounds/choice.h) */
     /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
+    char helper[2 * FED_SEAL_KEY + 1]; /* of a private task: its helper's seal key, in hex; "" */
+    float clip; /* of a private task, whose codec_up is ring (fed/privacy.h); 0: not private */
+    /* what is promised of each device over all rounds (privacy/accountant.h); 0: nothing */
+    float epsilon, delta;
+    uint32_t participations; /* the most rounds in which a device takes part */
     fedserver_round_rules rules;
     fedserver_task_state state;
     /* Unix milliseconds; 0: the task was not queued, started or finished yet */

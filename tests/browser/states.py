@@ -41,7 +41,10 @@ def history(the_status, past, task, first=0, last=2**32, points=500):
     step = max(1, -(-len(wanted) // points))
     kept = wanted[::step] + (wanted[-1:] if wanted and (len(wanted) - 1) % step else [])
     events = [{"at_ms": made[len(made) // 2]["committed_ms"] + 5, "event": event} for event in ("task_paused", "task_resumed")] if made else []
-    return {"task": about, "count": len(made), "events": events, "rounds": {name: [r[name] for r in kept] for name in COLUMNS}}
+    own = [{"name": name, "by": by, "mean": [next((m["mean"] for m in r.get("metrics", []) if (m["name"], m["by"]) == (name, by)), None)
+                                             for r in kept]}
+           for name, by in sorted({(m["name"], m["by"]) for r in kept for m in r.get("metrics", [])})]
+    return {"task": about, "count": len(made), "own": own, "events": events, "rounds": {name: [r[name] for r in kept] for name in COLUMNS}}
 
 
 def queued(number, name, state, version, total, **more):
@@ -235,6 +238,8 @@ def long_run():
         queued(1, "never begun", "cancelled", 0, 300, finished_ms=NOW - 700 * MINUTE)], devices)
     older = task(300, 300, "finished", "<i>digits</i>, small", 2)
     older["learning_rate"] = 0.01
+    for r in made[1::2]:
+        r["metrics"] = [metric("energy_mj", "devices", 71 + r["number"] / 1000)]
     the["coordinators"] = {"leader": "192.0.2.1:8445", "term": 7, "since_ms": NOW - 50 * MINUTE, "followers": 2}
     past = {5: (the["task"], made), 2: (older, rounds(300, last_ms=NOW - 400 * MINUTE)),
             1: (task(0, 300, "cancelled", "never begun", 1), [])}

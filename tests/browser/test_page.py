@@ -361,6 +361,8 @@ def test_history(b, fake, shots):
         check("devices' data, <i>digits</i>, small (2)" in b.text("#loss .legend"), b.text("#loss .legend"))
         drawn = b.run("return ['s1', 's2', 's3', 's4'].map(k => document.querySelector('#loss polyline.' + k).getAttribute('points').split(' ').length)")
         check(min(drawn) > 100, "points of the four lines:", drawn)
+        own = b.run("return document.querySelector('#own polyline').points.numberOfItems")
+        check(own > 200, "points of the custom metric over the whole run:", own)
         check(b.run("return document.querySelectorAll('#loss .mark').length") == 2, "the marks of what was done to the task are missing")
         check(re.match(r"Dotted lines: paused .*, resumed ", b.text("#marks")), b.text("#marks"))
         check(re.match(r"3 coordinators: 192.0.2.1:8445 leads since .* \(term 7\), 2 others follow and can take over.", b.text("#coordinators")), b.text("#coordinators"))

@@ -57,6 +57,14 @@ static bool case_at(size_t k, worker_case *c) {
         return true;
     }
     k -= 2 * codecs;
+    *c = case_of(collectives[k % 2], coded[k % 4 / 2]);
+    c->at_owners = true;
+    c->codec = "int8";
+    c->pull = codec_spec_at(k / 4);
+    if (k / 4 < codecs) {
+        return true;
+    }
+    k -= 4 * codecs;
     *c = case_of(collectives[k % ways], coded[k / ways % rows]);
     c->nic = "inline:e=12";
     return k < ways * rows;
@@ -76,8 +84,9 @@ static bool next_case(size_t *k, const char *link, worker_case *c) {
 
 static const char *name_of(const worker_case *c) {
     static char name[160];
-    snprintf(name, sizeof name, "%s %s %s %s %s", c->collective, c->sync, c->codec ? c->codec : "",
-             c->pull ? c->pull : "", c->nic ? c->nic : "");
+    snprintf(name, sizeof name, "%s %s %s %s %s%s", c->collective, c->sync,
+             c->codec ? c->codec : "", c->pull ? c->pull : "", c->nic ? c->nic : "",
+             c->at_owners ? "at the owners" : "");
     return name;
 }
 

@@ -269,6 +269,25 @@ static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(v
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
+static void private_rounds_outlive_a_kill_of_the_coordinator(void **state) {
+    const world *w = *state;
+    static const char task[] = "model = lr\n"
+                               "codec_up = ring:b=5\n"
+                               "clip = 3\n"
+                               "local_steps = 10\n"
+                               "batch = 4\n"
+                               "learning_rate = 0.1\n"
+                               "rounds = 5\n"
+                               "cohort = 10\n"
+                               "deadline_s = 30\n";
+    const char *more[] = {"clients=10", "kill_round=2", "broken=0.2", NULL};
+    assert_true(accuracy_of_run(w, task, more) > 0.5);
+    json_t *result = read_result(w);
+    assert_int_equal(integer(result, "coordinator_kills"), 1);
+    assert_int_equal(integer(result, "clients_identical"), integer(result, "clients_present"));
+    json_decref(result);
+}
+
 /* Control variates are parameters of the model, and are sent as float32. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
@@ -542,6 +561,7 @@ int main(void) {
         WITH(a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house),
         WITH(a_language_model_learns_from_devices_that_each_hold_lines_of_a_text),
         WITH(a_net_with_batch_normalization_is_as_good_at_the_coordinator),
+        WITH(private_rounds_outlive_a_kill_of_the_coordinator),
         WITH(clients_with_a_proximal_term_and_an_adaptive_server_learn_together),
         WITH(clients_with_control_variates_learn_from_uneven_data),
         WITH(noise_from_hostile_clients_spoils_the_mean),

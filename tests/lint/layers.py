@@ -37,7 +37,7 @@ ROOMS = {
 # name.c and name.h, "" for all other files. A lower room calls an upper one by a .def table or by a function pointer.
 INNER_ROOMS = {
     "common/": ["include/", "base/", "system/", "security/", "messages/", "arch/", "gpu/"],
-    "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
+    "fedserver/": ["include/", "paths", "privacy/", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "memory_note", "worker_groups", "pauses", "reopening", "held", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
                    "commands/"],
     "fedclient/datacenter/": ["include/", "trace", "syncs", "sync", "cost", "buffers", "nic/", "links/", "links", "plan",
@@ -65,7 +65,7 @@ THIRD_PARTY = {
     "jni.h": ["fedclient/bindings/java/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
     "gnutls/": ["fedserver/http/http_tls.c", "fedserver/http/http_health.c", "fedserver/cluster/cluster_tls.c", "fedserver/identity/certificates.c"],
-    "sqlite3.h": ["fedserver/stores/sqlite/"],
+    "sqlite3.h": ["fedserver/stores/sqlite/", "fedserver/privacy/helper_state.c"],
     "libpq-fe.h": ["fedserver/stores/postgres/"],
     "jansson.h": ["fedserver/"],
     "mpi.h": ["fedclient/datacenter/links/mpi/"],

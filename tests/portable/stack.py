@@ -34,6 +34,7 @@ KNOWN = {
     ("common/security/crypto.c", "fed_cert_issue"): 2432,
     ("codecs/prim/sparse.c", "fedcodec_sparse_fold"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_squares"): 6784,
+    ("codecs/ring_fields.c", "fedcodec_ring_change"): 9472,
     # a block of values, or of random numbers
     ("codecs/prim/sparse.c", "fedcodec_sparse_axpy"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_check"): 5760,
@@ -43,6 +44,8 @@ KNOWN = {
     ("codecs/trunc/trunc.c", "decode_block"): 5376,
     ("codecs/trunc/trunc.c", "encode_block"): 5376,
     ("codecs/stoch3/stoch3.c", "push_block"): 4608,
+    # a rotated block of values, and its signs
+    ("codecs/ring_fields.c", "round_all"): 5632,
     # a rotated copy of a bucket, and the reader of few values
     ("codecs/eden/eden.c", "write_bucket"): 7040,
     ("codecs/eden/eden.c", "read_few"): 3328,

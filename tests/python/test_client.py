@@ -1,8 +1,10 @@
 """fed.Client against a real coordinator, over TLS."""
 # SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
 import os
 import re
 import threading
+import time
 import unittest
 
 import fed
@@ -99,6 +101,22 @@ class ClientTest(CoordinatorTest):
         with self.client() as client:
             client.run(train, lambda event: outcomes.append(event["outcome"]))
         self.assertEqual(outcomes.count("counted"), 2)
+
+    def test_a_new_device_waits_for_its_coordinator_and_tells(self):
+        token, url = self.coordinator.token(), self.coordinator.url
+        self.coordinator.kill()
+        with self.assertLogs("fed", "WARNING") as heard:
+            def start():  # once the client has failed to reach the coordinator
+                for _ in range(3000):
+                    if not heard.records:
+                        time.sleep(0.01)
+                self.coordinator.start()
+
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                started = pool.submit(start)
+                fed.Client(url, self.coordinator.ca, self.folder + "/new", token).close()
+                started.result()
+        self.assertIn("this device tries again in 0.5 s to enrol", heard.output[0])
 
     def test_what_the_callback_raises_comes_out(self):
         self.task(rounds=1, cohort=1)

@@ -211,6 +211,53 @@ def case_powersgd(rank, ranks):
     return losses, trained[1]
 
 
+def delivered(model, rank, step, optimizer):
+    """Train a step. Return the gradient that the hook delivered."""
+    x, y = points(rank, step)
+    optimizer.zero_grad()
+    ((model(x) - y) ** 2).mean().backward()
+    optimizer.step()
+    return np.concatenate([one.grad.flatten().numpy() for one in model.module.parameters()])
+
+
+def handed_over(state, parameters, names):
+    """What PyTorch's state of its one bucket holds, as the state of fed.torch.Residuals. parameters: the bucket's."""
+    kept, at, shapes = {}, 0, {}
+    for one in parameters:
+        if one.dim() > 1 and powerSGD_hook._should_compress(*one.shape, 1, state.min_compression_rate)[0]:
+            kept[f"residual {names[id(one)]}"] = state.error_dict[0][at:at + one.numel()].clone()
+            shapes.setdefault(tuple(one.shape), []).append(one)
+        at += one.numel()
+    at = 0
+    for one in (one for group in shapes.values() for one in group):
+        kept[f"factor {names[id(one)]}"] = state.q_memory_dict[0][at:at + one.shape[1]].reshape(-1, 1).clone()
+        at += one.shape[1]
+    return {"place": None, "steps": 0, "order": [], "kept": kept}
+
+
+def case_powersgd_steps(rank, ranks):
+    """Return what PyTorch's PowerSGD delivered in each step after its first, and what ours did that begins with PyTorch's state."""
+    module, state, seen = net(), powerSGD_hook.PowerSGDState(None, 1, start_powerSGD_iter=2), []
+
+    def watched(state, bucket):
+        seen[:] = bucket.parameters()
+        return powerSGD_hook.powerSGD_hook(state, bucket)
+
+    model = DDP(module)
+    model.register_comm_hook(state, watched)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    for step in range(3):  # two without compression; the third makes the factors
+        delivered(model, rank, step, optimizer)
+    names = {id(one): name for name, one in module.named_parameters()}
+    twin = copy.deepcopy(module)
+    residuals = fed.torch.Residuals(twin)
+    residuals.load_state_dict(handed_over(state, seen, names))
+    other = DDP(twin)
+    other.register_comm_hook(residuals, fed.torch.hook("powersgd:rank=1"))
+    own = torch.optim.SGD(twin.parameters(), 0.1)
+    return [(delivered(model, rank, step, optimizer), delivered(other, rank, step, own)) for step in range(3, 23)]
+
+
 def case_bytes(rank, ranks):
     """Return the bytes a step that this process sends, and how many values its parameters have."""
     torch.manual_seed(2)
@@ -315,6 +362,11 @@ class Hook(unittest.TestCase):
         self.assertLess(ours, 1.5 * theirs + 0.001)
         for _, trained in told[1:]:
             np.testing.assert_array_equal(trained, told[0][1])
+
+    def test_each_step_of_powersgd_is_pytorchs(self):
+        for one in self.group("powersgd_steps", 2):
+            for step, (theirs, ours) in enumerate(one):
+                self.assertLess(np.linalg.norm(theirs - ours), 1e-4 * np.linalg.norm(theirs), f"step {step}")
 
     def test_bytes_do_not_grow_with_the_processes(self):
         sent = {}

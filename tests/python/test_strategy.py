@@ -38,6 +38,18 @@ class StrategyTest(CoordinatorTest):
         np.testing.assert_allclose(seen, [[1, 3]] * 3, atol=1e-5)
         self.assertFalse(pathlib.Path(self.coordinator.folder, "strategy.sock").exists())
 
+    def test_a_function_that_asks_is_told_task_and_round(self):
+        told = []
+
+        def highest(updates, round):
+            told.append((round.task, round.number))
+            return updates.max(axis=0)
+
+        self.task(rounds=1, cohort=1, tag="nobody")
+        with fed.strategy.serve(self.coordinator.folder, highest):
+            self.train(rounds=2)
+        self.assertEqual(told, [(2, 1), (2, 2)])
+
     def test_a_round_waits_for_the_program_while_devices_are_served(self):
         asked = []
 
@@ -80,7 +92,7 @@ class StrategyTest(CoordinatorTest):
         os.write(memory, np.array(place, np.uint64).tobytes() + bytes(4 * rows.shape[1]))
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
             one.connect(self.folder + "/strategy.sock")
-            socket.send_fds(one, [struct.pack("=QQ", *rows.shape)], [updates, memory])
+            socket.send_fds(one, [struct.pack("=QQQQ", *rows.shape, 1, 1)], [updates, memory])
             answer = one.recv(400)
         os.lseek(memory, 8 * len(place), os.SEEK_SET)
         result = np.frombuffer(os.read(memory, 4 * rows.shape[1]), np.float32)

@@ -8,8 +8,11 @@
 #include "fed/arch.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
+#include "fed/rng.h"
 #include "fed/version.h"
+
 #include "fedcodec/envelope.h"
+#include "fedcodec/ring.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/stores/stores.h"
 
@@ -276,7 +279,7 @@ fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role rol
     const fed_checkin said = {.role = role,
                               .held = {{task, version}},
                               .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_LONG |
-                                              FED_CAN_EDEN | FED_CAN_LAYOUT};
+                                              FED_CAN_EDEN | FED_CAN_LAYOUT | FED_CAN_PRIVATE};
     return device_say(c, d, &said);
 }
 
@@ -303,12 +306,42 @@ fed_assignment device_ask_work(coordinator *c, const test_device *d) {
     return device_checkin(c, d, FED_ROLE_TRAIN, 0, 0);
 }
 
+static fed_status numbers(void *user, void *dst, size_t len) {
+    fed_rng_fill(user, dst, len / sizeof(uint32_t));
+    return FED_OK;
+}
+
+/* As a device of a private task does, but the same values make the same bytes. */
+static void encode_private(const fed_assignment *work, const fedcodec *codec, const float *x,
+                           size_t n, fed_writer *w) {
+    fed_rng rng;
+    fedcodec_ring ring = {
+        .shape = fed_privacy_shape(&work->privacy, (unsigned)codec->param[0], codec->param[1], n)};
+    fed_privacy_draw(work->task.id, work->round, ring.draw);
+    fed_rng_init(&rng, fed_digest(x, n), work->round, 0);
+    uint8_t *fields = malloc(ring.shape.bytes);
+    assert_non_null(fields);
+    assert_fed_ok(fedcodec_ring_encode(&ring, work->privacy.clip, x, numbers, &rng, fields, NULL));
+    fed_update_write(
+        w, &(fed_update){
+               .task = work->task.id, .round = work->round, .lease = work->lease, .samples = 1});
+    fed_write_u8(w, FED_OWN_ENVELOPE);
+    fed_write_u8(w, 0); /* helpers */
+    fed_write_bytes(w, fields, ring.shape.bytes);
+    free(fields);
+}
+
 void device_encode(const fed_assignment *work, const float *x, uint32_t samples, fed_writer *w) {
     fed_error err = {0};
     fed_arch arch;
     fedcodec codec;
     must(fed_arch_parse(work->task.model, &arch, &err), &err);
     must(fedcodec_parse(work->task.codec_up, &codec, &err), &err);
+    if (fedcodec_is_ring(codec.vtable)) {
+        encode_private(work, &codec, x, arch.layout.size, w);
+        fed_arch_free(&arch);
+        return;
+    }
     fed_update_write(w, &(fed_update){.task = work->task.id,
                                       .round = work->round,
                                       .lease = work->lease,

@@ -8,6 +8,7 @@
 #include "fed/version.h"
 #include "fed_test.h"
 #include "fedcodec/envelope.h"
+#include "fedcodec/ring.h"
 
 static void answer_error(int code, const char *word, int *status, fed_writer *answer) {
     *status = code;
@@ -70,21 +71,24 @@ static void enrol(fed_fake *fake, const fedclient_request *request, const char *
 static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a) {
     *a = (fed_assignment){.version = fake->version,
                           .digest = fed_digest(fake->model, fake->arch.layout.size),
-                          .task = fake->task};
+                          .task = fake->task,
+                          .privacy = fake->privacy};
     a->digest ^= fake->wrong_digest ? 1 : 0;
     const fed_held *held = fed_checkin_held(checkin, fake->task.id);
     bool holds = held != NULL && held->version == fake->version;
     bool over = fake->version >= fake->rounds;
     a->retry_ms = fake->retry_ms != 0 ? fake->retry_ms : 1234;
-    a->capabilities =
-        (fake->whole_only ? 0 : FED_CAN_PIECES) | (fake->no_declines ? 0 : FED_CAN_DECLINE) |
-        (fake->no_worker_groups ? 0 : checkin->capabilities & FED_CAN_WORKER_GROUP) |
-        (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
-        (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
-        (fake->no_absent_loss ? 0 : checkin->capabilities & FED_CAN_NO_LOSS) |
-        (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
-        (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
-        (checkin->capabilities & FED_CAN_TASKS) | (fake->wants_renewal ? FED_RENEW : 0);
+    a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
+                      (fake->no_declines ? 0 : FED_CAN_DECLINE) |
+                      (fake->no_worker_groups ? 0 : checkin->capabilities & FED_CAN_WORKER_GROUP) |
+                      (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
+                      (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
+                      (fake->no_absent_loss ? 0 : checkin->capabilities & FED_CAN_NO_LOSS) |
+                      (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
+                      (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
+                      (checkin->capabilities & FED_CAN_TASKS) |
+                      (fake->privacy.clip > 0 ? checkin->capabilities & FED_CAN_PRIVATE : 0) |
+                      (fake->wants_renewal ? FED_RENEW : 0);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
         a->reason = FED_WAIT_DECLINED;
@@ -115,6 +119,7 @@ static void checkin(fed_fake *fake, fed_reader *body, int *status, fed_writer *a
     }
     assert_fed_ok(fed_checkin_read(body, &m));
     fake->capabilities = m.capabilities;
+    fake->samples = m.samples;
     if (fake->no_tasks && (m.capabilities & FED_CAN_TASKS) != 0) {
         answer_error(400, "bad_request", status, answer);
         fake->refused++;
@@ -135,7 +140,8 @@ static void write_snapshot(const fed_fake *fake, fed_writer *answer) {
     memcpy(copy, fake->model, n * sizeof *copy);
     fed_writer_growing(&envelope);
     assert_fed_ok_err(fedcodec_parse("float32", &whole, &err));
-    void *work = malloc(fedcodec_envelope_work_size(&whole, &fake->arch.layout, 0));
+    void *work =
+        malloc(fedcodec_envelope_work_size(&whole, &fake->arch.layout, fake->task.small_tensor));
     assert_non_null(work);
     assert_fed_ok(
         fedcodec_envelope_encode(&whole, &fake->arch.layout, 0, copy, NULL, work, &envelope));
@@ -194,6 +200,59 @@ static void own(fed_fake *fake, fed_reader *body) {
     assert_true(!fake->no_own || fake->own.count == 0);
 }
 
+/* As a helper: check the signature, open the seed, and take its mask off the fields. */
+static void unmask(fed_fake *fake, uint64_t lease, const fedcodec_ring *ring, const uint8_t *body,
+                   size_t len, uint32_t *sums) {
+    fed_error err;
+    fed_reader r;
+    fed_reader_init(&r, body + 1, len - 1);
+    assert_fed_ok(fed_private_read(&r, &fake->sealed));
+    assert_int_equal(fed_reader_left(&r), ring->shape.bytes);
+    assert_fed_ok_err(fed_private_check(&fake->sealed, lease, &err));
+    assert_fed_ok_err(
+        fed_private_open(&fake->sealed, 0, lease, fake->helper_secret, fake->seed, &err));
+    uint32_t *mask = calloc(ring->shape.fields, sizeof *mask);
+    assert_non_null(mask);
+    assert_fed_ok(fed_private_mask(fake->seed, ring->shape.width, 0, mask, ring->shape.fields));
+    fed_private_unpack(fed_read_bytes(&r, ring->shape.bytes), ring->shape.width, 0, sums,
+                       ring->shape.fields);
+    for (size_t i = 0; i < ring->shape.fields; i++) {
+        sums[i] -= mask[i];
+    }
+    free(mask);
+}
+
+/* Append the envelope of what a private update alone stands for. */
+static void open_fields(fed_fake *fake, uint64_t lease, const fedcodec *codec, uint32_t round,
+                        const uint8_t *body, size_t len, fed_writer *envelope) {
+    const size_t n = fake->arch.layout.size;
+    fedcodec_ring ring = {
+        .shape = fed_privacy_shape(&fake->privacy, (unsigned)codec->param[0], codec->param[1], n)};
+    uint32_t *sums = calloc(ring.shape.fields, sizeof *sums);
+    float *values = calloc(n, sizeof *values);
+    fedcodec whole;
+    assert_true(sums != NULL && values != NULL);
+    assert_true(body[0] == FED_OWN_ENVELOPE && body[1] == fake->privacy.helpers);
+    fed_privacy_draw(fake->task.id, round, ring.draw);
+    if (fake->privacy.helpers > 0) {
+        unmask(fake, lease, &ring, body, len, sums);
+    } else {
+        assert_int_equal(len, FED_PRIVATE_HEAD + ring.shape.bytes);
+        assert_fed_ok(fedcodec_ring_check(&ring, body + FED_PRIVATE_HEAD, ring.shape.bytes, NULL));
+        fedcodec_ring_add(&ring, body + FED_PRIVATE_HEAD, sums);
+    }
+    (void)fedcodec_ring_sums(&ring, sums);
+    fedcodec_ring_change(&ring, sums, 1, values);
+    assert_fed_ok(fedcodec_parse("float32", &whole, NULL));
+    void *work = malloc(
+        fedcodec_envelope_work_size(&whole, &fake->arch.layout, fake->task.small_tensor) + 1);
+    assert_fed_ok(fedcodec_envelope_encode(&whole, &fake->arch.layout, fake->task.small_tensor,
+                                           NULL, values, work, envelope));
+    free(work);
+    free(values);
+    free(sums);
+}
+
 static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
                    fed_writer *answer) {
     fed_reader r;
@@ -218,8 +277,17 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     const uint8_t *envelope = body + r.pos;
     size_t size = fed_reader_left(&r);
     const fed_layout *layout = &fake->arch.layout;
+    fed_writer opened;
+    fed_writer_growing(&opened);
     float most = 0;
     assert_fed_ok_err(fedcodec_parse(fake->task.codec_up, &codec, &err));
+    if (fedcodec_is_ring(codec.vtable)) {
+        assert_true(m.samples == 1 && m.loss == 0 && fake->own.count == 0);
+        open_fields(fake, m.lease, &codec, m.round, body + r.pos, fed_reader_left(&r), &opened);
+        envelope = opened.data;
+        size = opened.len;
+        assert_fed_ok(fedcodec_parse("float32", &codec, NULL));
+    }
     assert_fed_ok_err(fedcodec_envelope_check(envelope, size, layout, &codec,
                                               fake->task.small_tensor, &most, &err));
     if (most > FEDCODEC_FOLD_LIMIT) {
@@ -230,6 +298,7 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     assert_fed_ok_err(fedcodec_envelope_axpy(envelope, size, layout, 1, fake->model, &err));
     assert_true(fake->version < FED_FAKE_VERSIONS);
     fed_write_bytes(&fake->delta[fake->version], envelope, size);
+    fed_writer_free(&opened);
     fed_writer_free(&fake->last_update);
     fed_write_bytes(&fake->last_update, body, len);
     fake->version++;

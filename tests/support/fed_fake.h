@@ -8,6 +8,7 @@
 
 #include "fed/arch.h"
 #include "fed/own_metrics.h"
+#include "fed/private_terms.h"
 #include "fed/wire.h"
 #include "fed/worker_group.h"
 #include "fedclient/memory_store.h"
@@ -50,10 +51,14 @@ typedef struct fed_fake {
     uint64_t lease, last_lease;
     uint32_t evaluated; /* newest version that was evaluated, plus 1 */
     fed_metric metric;
-    bool no_own;         /* the fake does not offer custom metrics */
-    bool no_absent_loss; /* the fake does not know FED_CAN_NO_LOSS */
-    float loss;          /* of the last update */
-    fed_own_metrics own; /* custom metrics of the last update or evaluation */
+    bool no_own;               /* the fake does not offer custom metrics */
+    bool no_absent_loss;       /* the fake does not know FED_CAN_NO_LOSS */
+    float loss;                /* of the last update */
+    fed_own_metrics own;       /* custom metrics of the last update or evaluation */
+    fed_privacy privacy;       /* sent with FED_CAN_PRIVATE, if it has a clip */
+    uint8_t helper_secret[32]; /* of privacy.helper_key[0], if privacy.helpers is 1 */
+    fed_private sealed;        /* of the last private update for a helper */
+    uint8_t seed[FED_SEED];
     uint8_t protocol;
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */
     bool gone;           /* the fake has deleted its deltas */
@@ -73,8 +78,8 @@ typedef struct fed_fake {
     bool wants_renewal;    /* each check-in's answer asks the device to renew its certificate */
     bool no_tasks;         /* the fake can't read a list of tasks */
     bool no_declines;
-    bool no_starts;        /* the fake does not know FED_STARTED */
-    uint32_t capabilities; /* of the last check-in */
+    bool no_starts;                 /* the fake does not know FED_STARTED */
+    uint32_t capabilities, samples; /* of the last check-in */
     uint64_t declines;
     uint64_t layouts;      /* answers with a layout */
     const char *misled;    /* sent in place of the layout; NULL: the layout itself */

@@ -5,7 +5,16 @@
 
 /* SQLite. From today's layout, run FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE in this order. */
 
-/** From today's layout back to 15. No task may have a layout. */
+/* Takes away what layout 17 has of private tasks. */
+#define FED_NOT_PRIVATE                                                                            \
+    "DROP TABLE openings; DROP TABLE ledger; ALTER TABLE rounds DROP COLUMN clip;"                 \
+    "ALTER TABLE rounds DROP COLUMN sigma2; ALTER TABLE rounds DROP COLUMN rho;"                   \
+    "ALTER TABLE rounds DROP COLUMN set_digest; ALTER TABLE rounds DROP COLUMN noise_key;"
+
+/** From today's layout back to 16. No task may be private. */
+#define FED_LAYOUT_16 "BEGIN;" FED_NOT_PRIVATE "PRAGMA user_version = 16; COMMIT;"
+
+/** From layout 16 back to 15. No task may have a layout. */
 #define FED_LAYOUT_15 "BEGIN; DROP TABLE model_layouts; PRAGMA user_version = 15; COMMIT;"
 
 /** From layout 15 back to 14. */
@@ -32,7 +41,7 @@
 /** From today's layout back to 8. No model may lie in files of its own, and no round may be
  * closing. */
 #define FED_LAYOUT_8                                                                               \
-    "BEGIN; DROP TABLE model_layouts;"                                                             \
+    "BEGIN;" FED_NOT_PRIVATE "DROP TABLE model_layouts;"                                           \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
     "ALTER TABLE tasks ADD COLUMN model TEXT NOT NULL DEFAULT '';"                                 \
     "ALTER TABLE tasks ADD COLUMN codec_up TEXT NOT NULL DEFAULT '';"                              \
@@ -141,6 +150,12 @@
     "PRAGMA user_version = 1; COMMIT;"
 
 /* PostgreSQL. Run these in this order, from today's layout on. */
+
+#define FED_PG_LAYOUT_5                                                                            \
+    "DROP TABLE fedserver.openings; DROP TABLE fedserver.ledger;"                                  \
+    "ALTER TABLE fedserver.rounds DROP COLUMN clip,"                                               \
+    " DROP COLUMN sigma2, DROP COLUMN rho, DROP COLUMN set_digest, DROP COLUMN noise_key;"         \
+    "UPDATE fedserver.layout SET version = 5;"
 
 #define FED_PG_LAYOUT_4                                                                            \
     "DROP TABLE fedserver.model_layouts; UPDATE fedserver.layout SET version = 4;"

@@ -60,6 +60,7 @@ static fed_status make_worker(worker_member *m) {
                      .late = c->late,
                      .small = 16,
                      .bucket = 20000},
+        .at_owners = c->at_owners,
         .local_rate = c->local_rate,
         .arch = &m->arch,
         .job = {.net = m->net, .batch = c->batch, .seed = 3}};
@@ -81,6 +82,11 @@ static fed_status live(worker_member *m) {
     }
     snprintf(m->remark, sizeof m->remark, "%s", feddc_worker_remark(m->worker));
     for (int k = 0; k < 4 && c->run[k] > 0; k++) {
+        if (c->restart && k > 0) {
+            FED_TRY(feddc_worker_settle(m->worker, NULL, &m->err));
+            memset(m->values, 0, m->layout.size * sizeof *m->values);
+            fed_arch_init_values(&m->arch, 7, m->values);
+        }
         FED_TRY(feddc_worker_run(m->worker, c->run[k], &m->err));
     }
     FED_TRY(feddc_worker_settle(m->worker, m->tally, &m->err));
@@ -160,8 +166,11 @@ void worker_case_free_rank(worker_member *m) {
 }
 
 void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RANKS]) {
-    const uint32_t aggregators =
-        c->collective != NULL && strstr(c->collective, "aggregators") != NULL;
+    uint32_t aggregators = 0;
+    fed_error err = {0};
+    if (c->collective != NULL) {
+        assert_fed_ok_err(feddc_collective_aggregators(c->collective, &aggregators, &err));
+    }
     const uint32_t ranks = c->workers + aggregators;
     places p = {0};
     memset(members, 0, WORKER_CASE_RANKS * sizeof *members);

@@ -28,11 +28,14 @@ typedef struct worker_case {
     const char *link;      /* "tcp"; NULL: the link of threads */
     struct nic_plan *nics; /* simulated offload NICs; NULL: none */
     const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;
+    bool at_owners; /* the owners have the optimizer */
     uint32_t workers, late;
     size_t batch;
     double local_rate;
     uint32_t run[4]; /* steps of each run; 0: no more runs */
     const char *resume, *save;
+    bool
+        restart; /* before each run but the first: settle, and begin with the first weights again */
     const struct worker_case *last; /* what the last rank has instead; NULL: the same */
 } worker_case;
 

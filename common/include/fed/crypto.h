@@ -84,6 +84,9 @@ fed_status fed_cert_key_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA
 fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
                              fed_error *err) FED_CHECKED;
 
+/** Overwrite a secret with zeros, also where the compiler sees that nobody reads them. */
+void fed_wipe(void *secret, size_t len);
+
 /** Compare secrets in a time that depends only on len. Returns 0 if they are equal. */
 int fed_secret_compare(const void *a, const void *b, size_t len);
 

@@ -8,6 +8,7 @@
 #include "fed/api.h"
 #include "fed/bytes.h"
 #include "fed/error.h"
+#include "fed/privacy.h"
 #include "fed/sealed.h"
 
 /** Bits of the field capabilities, for peers of protocol 2 or later. A peer ignores bits that it
@@ -56,8 +57,6 @@ typedef struct fed_task {
     uint32_t personal_steps;
     /* FED_CAN_PERSONAL: the fraction of the device's samples that it does not train on; 0 to 0.9 */
     float holdout;
-    /* FED_CAN_PERSONAL: layers that stay on the device (fed/private_layers.h); "": none */
-    char private_layers[64];
 } fed_task;
 
 /** Check the URL of a cache, a task's `downloads`. The names of downloads are appended to it, so it
@@ -131,7 +130,10 @@ typedef enum fed_wait_reason {
     FED_WAIT_FINISHED = 4,
     /* this device has declined each running task that is for it; sent only to devices with
      * FED_CAN_DECLINE */
-    FED_WAIT_DECLINED = 5
+    FED_WAIT_DECLINED = 5,
+    /* this device has no participation left in any running task that is for it; sent only to
+     * devices with FED_CAN_PRIVATE */
+    FED_WAIT_SPENT = 6
 } fed_wait_reason;
 
 /** Coordinator -> device: the answer to a check-in. */
@@ -153,6 +155,8 @@ typedef struct fed_assignment {
     /* Field with FED_CAN_TASKS, except with WAIT: the task that the device should drop to make
      * room for this one, from the check-in's list; 0: the device has room. */
     uint64_t replaces;
+    /* Field with FED_CAN_PRIVATE, except with WAIT: what a private task asks of the device. */
+    fed_privacy privacy;
 } fed_assignment;
 
 /** Write an assignment. protocol: the version of the check-in. */

@@ -45,7 +45,25 @@ static void note_counted(sim_client *client, sim_round *row) {
     }
 }
 
-static fed_status note_step(sim_client *client, const sim_step_end *end) {
+/** After so many refused updates a client, a round will not end. By then the coordinator has asked
+ * each client again after its declines, which takes a day of virtual time. */
+enum { REFUSALS_MOST = 10 };
+
+static fed_status note_refused(sim_client *client, sim_round *row, fed_error *err) {
+    client->kept.refused++;
+    row->refused++;
+    if (row->refused < (uint64_t)REFUSALS_MOST * client->clients->options->clients) {
+        return FED_OK;
+    }
+    return fed_fail(
+        err, FED_ERANGE,
+        "round %u does not end: the coordinator has refused %u updates, and counted %u."
+        " If the training diverges, try a smaller learning_rate, or a codec_up that adds"
+        " less noise",
+        row->round, row->refused, row->counted);
+}
+
+static fed_status note_step(sim_client *client, const sim_step_end *end, fed_error *err) {
     sim_clients *clients = client->clients;
     const bool answered = end->outcome == FEDCLIENT_COUNTED || end->outcome == FEDCLIENT_REFUSED;
     const uint32_t round = answered && end->round != 0 ? end->round : clients->kept.round;
@@ -58,16 +76,15 @@ static fed_status note_step(sim_client *client, const sim_step_end *end) {
     if (end->outcome == FEDCLIENT_COUNTED) {
         note_counted(client, row);
     } else if (end->outcome == FEDCLIENT_REFUSED) {
-        client->kept.refused++;
-        row->refused++;
+        FED_TRY(note_refused(client, row, err));
     }
     return FED_OK;
 }
 
-fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) {
+fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over, fed_error *err) {
     sim_clients *clients = client->clients;
     if (!client->evaluates) {
-        FED_TRY(note_step(client, end));
+        FED_TRY(note_step(client, end, err));
     }
     *over = sim_step_is_last(end);
     if (end->outcome == FEDCLIENT_FINISHED) {

@@ -8,8 +8,10 @@
 
 /* While clients run, the caller of these functions holds the clients' mutex. */
 
-/** Record that a step has ended. *over becomes true if the client has nothing more to do. */
-fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) FED_CHECKED;
+/** Record that a step has ended. *over becomes true if the client has nothing more to do.
+ * FED_ERANGE: the coordinator refuses update after update, so the round would never end. */
+fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over,
+                          fed_error *err) FED_CHECKED;
 /** Record that a client checked in. The run's time begins with the first check-in. */
 void sim_note_checkin(sim_clients *clients, int64_t now_ms);
 /** Record a model's accuracy and loss on the test data; NAN: it has none. */

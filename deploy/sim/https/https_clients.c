@@ -109,7 +109,7 @@ static fed_status run_step(sim_client *client, fedclient *fed, fedclient_event *
                 err->status); /* every client would decline this, so end the run */
     pthread_mutex_lock(&client->clients->mutex);
     const sim_step_end end = sim_step_end_of(event);
-    status = sim_note_event(client, &end, over);
+    status = sim_note_event(client, &end, over, err);
     pthread_mutex_unlock(&client->clients->mutex);
     return status;
 }

@@ -238,7 +238,7 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
         clients->failed++;
         return sim_clients_failure(clients, err);
     }
-    FED_TRY(sim_note_event(client, &actor->kept.end, &over));
+    FED_TRY(sim_note_event(client, &actor->kept.end, &over, err));
     if (over) {
         clients->kept.running -= client->kept.takes_part ? 1U : 0U;
         sim_heap_remove(&actor->world->heap, client->k);

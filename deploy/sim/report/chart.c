@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 440, HEIGHT = 290, LEFT = 44, TOP = 30, BOTTOM = 246, RIGHT_MARGIN = 14 };
+enum { WIDTH = 456, HEIGHT = 290, LEFT = 60, TOP = 30, BOTTOM = 246, RIGHT_MARGIN = 14 };
 enum { MOST_LABELS = 12, MOST_DOTS = 40, DOTTED_SERIES = 4, LABEL_STEP = 12, LABEL_WIDTH = 40 };
 static const double letter_width = 7.2;
 

@@ -101,12 +101,22 @@ static bool add_to_name(char *name, size_t cap, const char *key, const char *val
     return added >= 0 && (size_t)added < cap - len;
 }
 
+/** Return the first key of a pair for each of its keys, or the key itself. */
+static sim_key_id leader_of(const sim_scenario *s, sim_key_id id) {
+    const sim_pair *pair = sim_scenario_pair(s, id);
+    sim_key_id first = id;
+    for (size_t k = 0; pair != NULL && k < pair->keys; k++) {
+        first = pair->key[k] < first ? pair->key[k] : first;
+    }
+    return first;
+}
+
 /** Make cell number n. The digits of n in mixed radix select the cell's alternatives. */
 static fed_status fill_cell(const sim_scenario *s, const axis *axes, size_t n, sim_cell *cell,
                             fed_error *err) {
     size_t digit[SIM_KEYS] = {0};
     for (sim_key_id id = SIM_KEYS; id-- > 0;) {
-        if (axes[id].count > 1) {
+        if (axes[id].count > 1 && leader_of(s, id) == id) {
             digit[id] = n % axes[id].count;
             n /= axes[id].count;
         }
@@ -116,7 +126,7 @@ static fed_status fill_cell(const sim_scenario *s, const axis *axes, size_t n, s
         if (axes[id].count == 0) {
             continue;
         }
-        const char *value = axes[id].value[digit[id]];
+        const char *value = axes[id].value[digit[leader_of(s, id)]];
         FED_TRY(sim_scenario_set(&cell->scenario, id, value, s->origin[id], err));
         if (axes[id].count > 1 &&
             !add_to_name(cell->name, sizeof cell->name, sim_keys[id].name, value)) {
@@ -157,6 +167,16 @@ static fed_status fill_grid(const sim_scenario *s, const axis *axes, sim_grid *g
                             fed_error *err) {
     size_t count = 1;
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        const sim_key_id leader = leader_of(s, id);
+        if (axes[id].count != axes[leader].count) {
+            return sim_scenario_refuse(s, id,
+                                       "and the keys beside it have different numbers of values; "
+                                       "give no range there",
+                                       err);
+        }
+        if (leader != id) {
+            continue;
+        }
         count *= axes[id].count > 0 ? axes[id].count : 1;
         if (count > SIM_GRID_LIMIT) {
             return sim_scenario_refuse(s, id, "makes more than 4096 runs; vary less at a time",

@@ -7,8 +7,9 @@
 
 /*
  * `codec_up = sbc:p=0.1 | sbc:p=0.01` has two alternatives, `seed = 1..3` three; together they make
- * six cells. A model's description (`model = input ...`) contains `|` itself and is one value. To
- * compare models, give their names or @FILE.
+ * six cells. In `strategy,learning_rate = fedavg,0.05 | fedadam,0.01` two keys vary together, and
+ * make two cells; only the last key's values may have commas. A model's description (`model = input
+ * ...`) contains `|` itself and is one value. To compare models, give their names or @FILE.
  */
 
 enum { SIM_GRID_LIMIT = 4096 };

@@ -47,6 +47,115 @@ static void cut_comment(char *line) {
     }
 }
 
+const sim_pair *sim_scenario_pair(const sim_scenario *s, sim_key_id id) {
+    for (size_t p = 0; p < s->pairs; p++) {
+        for (size_t k = 0; k < s->pair[p].keys; k++) {
+            if (s->pair[p].key[k] == id) {
+                return &s->pair[p];
+            }
+        }
+    }
+    return NULL;
+}
+
+static fed_status find_key(const sim_scenario *s, const char *name, size_t len, const char *origin,
+                           bool once, sim_key_id *id, fed_error *err) {
+    fed_error why = {0};
+    if (sim_key_find(name, len, id, &why) != FED_OK) {
+        return fed_fail(err, FED_EINVAL, "%s: %s", origin, why.text);
+    }
+    if ((once && s->value[*id] != NULL) || sim_scenario_pair(s, *id) != NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s: key \"%.*s\" was given at %s already; remove one of the two", origin,
+                        (int)len, name, s->origin[*id]);
+    }
+    return FED_OK;
+}
+
+/** Find the keys of `a,b,c`. */
+static fed_status read_names(const sim_scenario *s, const char *names, const char *origin,
+                             bool once, sim_pair *pair, fed_error *err) {
+    for (bool more = true; more;) {
+        const size_t len = strcspn(names, ",");
+        size_t first = strspn(names, blanks), end = len;
+        while (end > first && strchr(blanks, names[end - 1]) != NULL) {
+            end--;
+        }
+        if (pair->keys == SIM_PAIR_KEYS) {
+            return fed_fail(err, FED_EINVAL, "%s: at most %d keys vary together", origin,
+                            SIM_PAIR_KEYS);
+        }
+        first = first < end ? first : end;
+        sim_key_id id = 0;
+        FED_TRY(find_key(s, names + first, end - first, origin, once, &id, err));
+        for (size_t k = 0; k < pair->keys; k++) {
+            if (pair->key[k] == id) {
+                return fed_fail(err, FED_EINVAL, "%s: key \"%s\" stands there twice", origin,
+                                sim_keys[id].name);
+            }
+        }
+        pair->key[pair->keys++] = id;
+        more = names[len] == ',';
+        names += len + more;
+    }
+    return FED_OK;
+}
+
+/** Write the k-th values of all alternatives to `dst`, with '|' between them. The last key's values
+ * may have commas. */
+static fed_status column_of(const char *text, size_t k, size_t keys, fed_writer *dst) {
+    for (const char *at = text; at != NULL;) {
+        const char *end = at + strcspn(at, "|");
+        for (size_t skip = 0; skip < k; skip++) {
+            at += strcspn(at, ",");
+            FED_REQUIRE(at < end, FED_EINVAL);
+            at++;
+        }
+        const size_t all = (size_t)(end - at), upto = strcspn(at, ",|");
+        FED_REQUIRE(k + 1 == keys || at[upto] == ',', FED_EINVAL);
+        fed_write_printf(dst, "%s%.*s", dst->len > 0 ? " | " : "",
+                         (int)(k + 1 == keys ? all : upto), at);
+        at = *end == '|' ? end + 1 : NULL;
+    }
+    return dst->status;
+}
+
+static fed_status take_column(sim_scenario *s, const sim_pair *pair, size_t k, const char *text,
+                              const char *origin, fed_error *err) {
+    fed_writer column;
+    fed_writer_growing(&column);
+    fed_status status = column_of(text, k, pair->keys, &column);
+    fed_write_printf(&column, "%c", '\0');
+    if (status == FED_EINVAL) {
+        status = fed_fail(err, status,
+                          "%s: each alternative needs %zu values with commas between them, as in "
+                          "`strategy,learning_rate = fedavg,0.05 | fedadam,0.01`",
+                          origin, pair->keys);
+    } else if (status == FED_OK) {
+        status = sim_scenario_set(s, pair->key[k], (const char *)column.data, origin, err);
+    }
+    fed_writer_free(&column);
+    return status;
+}
+
+/** Read a line `a,b = x,y | z,w`. */
+static fed_status take_pair(sim_scenario *s, const char *names, const char *text,
+                            const char *origin, bool once, fed_error *err) {
+    sim_pair pair = {.keys = 0};
+    if (s->pairs == SIM_PAIRS) {
+        return fed_fail(err, FED_EINVAL, "%s: at most %d lines have several keys", origin,
+                        SIM_PAIRS);
+    }
+    FED_TRY(read_names(s, names, origin, once, &pair, err));
+    for (size_t k = 0; k < pair.keys; k++) {
+        FED_TRY(take_column(s, &pair, k, text, origin, err));
+    }
+    pair.text = strdup(text);
+    FED_REQUIRE(pair.text != NULL, FED_ENOMEM);
+    s->pair[s->pairs++] = pair;
+    return FED_OK;
+}
+
 /** Read one line `key = value`; this changes `line`. once: a key may be given only once. */
 static fed_status take_line(sim_scenario *s, char *line, const char *origin, bool once,
                             fed_error *err) {
@@ -60,15 +169,10 @@ static fed_status take_line(sim_scenario *s, char *line, const char *origin, boo
     const char *name = trim(line, (size_t)(equals - line));
     const char *value = trim(equals + 1, strlen(equals + 1));
     sim_key_id id = 0;
-    fed_error why = {0};
-    if (sim_key_find(name, strlen(name), &id, &why) != FED_OK) {
-        return fed_fail(err, FED_EINVAL, "%s: %s", origin, why.text);
+    if (strchr(name, ',') != NULL) {
+        return take_pair(s, name, value, origin, once, err);
     }
-    if (once && s->value[id] != NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "%s: key \"%s\" was given at %s already; remove one of the two", origin,
-                        name, s->origin[id]);
-    }
+    FED_TRY(find_key(s, name, strlen(name), origin, once, &id, err));
     return sim_scenario_set(s, id, value, origin, err);
 }
 
@@ -199,8 +303,14 @@ fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
 }
 
 void sim_scenario_write(const sim_scenario *s, fed_writer *w) {
+    for (size_t p = 0; p < s->pairs; p++) {
+        for (size_t k = 0; k < s->pair[p].keys; k++) {
+            fed_write_printf(w, "%s%s", k > 0 ? "," : "", sim_keys[s->pair[p].key[k]].name);
+        }
+        fed_write_printf(w, " = %s\n", s->pair[p].text);
+    }
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
-        if (s->value[id] != NULL) {
+        if (s->value[id] != NULL && sim_scenario_pair(s, id) == NULL) {
             fed_write_printf(w, "%s =%s%s\n", sim_keys[id].name, s->value[id][0] != '\0' ? " " : "",
                              s->value[id]);
         }
@@ -233,6 +343,9 @@ void sim_scenario_free(sim_scenario *s) {
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         free(s->value[id]);
         free(s->origin[id]);
+    }
+    for (size_t p = 0; p < s->pairs; p++) {
+        free(s->pair[p].text);
     }
     free(s->file);
     *s = (sim_scenario){0};

@@ -14,10 +14,21 @@
 
 enum { SIM_VALUE_LIMIT = 8192, SIM_SCENARIO_LIMIT = 1 << 20 };
 
+/** Keys that vary together in a grid: `strategy,learning_rate = fedavg,0.05 | fedadam,0.01`. */
+enum { SIM_PAIRS = 8, SIM_PAIR_KEYS = 4 };
+
+typedef struct sim_pair {
+    sim_key_id key[SIM_PAIR_KEYS];
+    size_t keys;
+    char *text; /* the line's value */
+} sim_pair;
+
 typedef struct sim_scenario {
     char *value[SIM_KEYS];  /* NULL: not given */
     char *origin[SIM_KEYS]; /* where the value is given: "demo.txt:7", "the command line" */
-    char *file;             /* the file's path; NULL: only the command line gave keys */
+    sim_pair pair[SIM_PAIRS];
+    size_t pairs;
+    char *file; /* the file's path; NULL: only the command line gave keys */
 } sim_scenario;
 
 /** Read a file into a scenario that is all 0. FED_EINVAL: *err begins with the file's path. */
@@ -30,11 +41,14 @@ fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *
 fed_status sim_scenario_override(sim_scenario *s, const char *argument, fed_error *err) FED_CHECKED;
 fed_status sim_scenario_set(sim_scenario *s, sim_key_id id, const char *value, const char *origin,
                             fed_error *err) FED_CHECKED;
+/** Return the pair that a key is in, or NULL. */
+const sim_pair *sim_scenario_pair(const sim_scenario *s, sim_key_id id);
 /** Fill in the keys that were not given: defaults, and values that follow from other keys. No value
  * may have alternatives any more. FED_EINVAL: a key that has no default is missing. */
 fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) FED_CHECKED;
 /** Write a file that sim_scenario_parse reads. Keys that were not given are left out. */
 void sim_scenario_write(const sim_scenario *s, fed_writer *w);
+/** Copy keys and values, but no pairs. */
 fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to,
                              fed_error *err) FED_CHECKED;
 /** Return the first key whose values differ; SIM_KEYS: none does. Keys about the machine, such as

@@ -261,6 +261,7 @@ JNIEXPORT jbyteArray JNICALL Java_fed_Native_device(JNIEnv *env, jclass type, jl
 
 JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong handle, jobject self,
                                              jbyteArray token) {
+    enum { TRIES = 8 }; /* a minute */
     (void)type;
     fedjni_client *c = client_of(handle);
     fed_error err = {0};
@@ -269,8 +270,8 @@ JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong han
         return;
     }
     const seat outer = sit(c, env, self);
-    const fed_status status =
-        fedclient_token_give(fedclient_app_client(c->app), text != NULL ? text : "", &err);
+    const fed_status status = fedclient_token_give_in_time(fedclient_app_client(c->app),
+                                                           text != NULL ? text : "", TRIES, &err);
     leave(c, outer);
     free(text);
     end_call(c, env, status, &err);

@@ -25,7 +25,9 @@ struct feddc_worker {
     /* values[n]: sum of gradients that were not exchanged yet; NULL: exchange at every step */
     float *left;
     bool left_empty;
-    float *local;  /* values[layout.size]: local weights; NULL: the rule needs none */
+    /* values[layout.size]: local weights, or the replica, if the optimizer is at the owners; NULL:
+     * neither is needed */
+    float *local;
     float *memory; /* the allocation of grad, left and local */
 
     /* float32[n] in host memory, for feddc_worker_turn; without a GPU equal to grad[0] */
@@ -70,6 +72,16 @@ struct feddc_worker {
      * step. */
     feddc_exchange_counts earlier;
 
+    /* An optimizer at the owners (worker_owner.c): */
+    feddc_owner owner;
+    bool stepped;          /* stepped_turn is valid */
+    uint32_t stepped_turn; /* the last exchange that was counted in the state */
+    bool taught;           /* the owners have been taught */
+    bool whole;            /* params and state are complete */
+    bool torn;        /* they are not, and `spare` has params, state and local of the last settle */
+    uint64_t told;    /* digest of params and state when the owners were last asked */
+    uint32_t reached; /* the owners have the sums of exactly the steps before this one */
+
     char *resume; /* path of the checkpoint whose file of this rank join reads; or NULL */
     /* number of checkpoints; its parity selects which of a rank's two files is written next */
     uint32_t saves;
@@ -106,6 +118,14 @@ fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
  * Without a GPU these functions do nothing. */
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
+
+/** With an optimizer at the owners: make w->owner for a new exchange; at a run's begin teach the
+ * owners what they do not know; in settle ask the owners for params and state; before a join go
+ * back to the last settle. */
+void feddc_worker_owner_open(feddc_worker *w);
+fed_status feddc_worker_owner_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
+fed_status feddc_worker_owner_gather(feddc_worker *w, fed_error *err) FED_CHECKED;
+void feddc_worker_owner_fall_back(feddc_worker *w);
 
 /** Do the optimizer's step for these parameters. share: factor that makes the sum a mean. */
 void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const float *sum,

@@ -7,11 +7,24 @@
 #include "fed/hash.h"
 #include "fedclient/datacenter/worker/worker_impl.h"
 
+/* An owner steps its weights once a coded exchange, in their order. */
+static fed_status check_rule(const feddc_worker_options *o, fed_error *err) {
+    const feddc_act first = feddc_sync_act(&o->sync, 0),
+                    late = feddc_sync_act(&o->sync, UINT32_MAX);
+    if (o->at_owners && (first.plain || late.plain || late.local || late.behind > 0)) {
+        return fed_fail(err, FED_EINVAL,
+                        "an optimizer at the owners goes with the rules bitsgd and local only: the "
+                        "others send float32 sums, or compute with local weights");
+    }
+    return FED_OK;
+}
+
 static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
     const fed_optimizer *optimizer = &o->job.optimizer;
     FED_TRY(feddc_sync_takes(&o->sync, o->exchange.codec, err));
     FED_TRY(feddc_sync_takes(&o->sync, o->exchange.pull, err));
     FED_TRY(feddc_sync_takes(&o->sync, o->exchange.nic, err));
+    FED_TRY(check_rule(o, err));
     if (optimizer->clip_norm > 0) {
         return fed_fail(err, FED_EINVAL,
                         "clipping by norm needs the whole gradient, and a worker takes its steps "
@@ -46,7 +59,8 @@ static fed_status make_values(feddc_worker *w, fed_error *err) {
     const feddc_act late = feddc_sync_act(&w->o.sync, UINT32_MAX);
     const bool skips = !feddc_sync_act(&w->o.sync, 0).exchange;
     const size_t vectors = 1U + (late.behind > 0) + skips;
-    const size_t floats = vectors * padded(n) + (late.local ? padded(size) : 0);
+    const bool local = late.local || w->o.at_owners;
+    const size_t floats = vectors * padded(n) + (local ? padded(size) : 0);
     FED_TRY(
         feddc_values_explain(&w->values, feddc_values_new(&w->values, floats, &w->memory), err));
     float *at = w->memory;
@@ -54,12 +68,13 @@ static fed_status make_values(feddc_worker *w, fed_error *err) {
     w->grad[1] = late.behind > 0 ? cut(&at, true, n) : w->grad[0];
     w->left = cut(&at, skips, n);
     w->left_empty = true;
-    w->local = cut(&at, late.local, size);
+    w->local = cut(&at, local, size);
     return FED_OK;
 }
 
 static fed_status make_memory(feddc_worker *w, fed_error *err) {
-    const size_t spare = w->o.elastic ? w->o.arch->layout.size + w->states : 0;
+    const size_t replica = w->o.at_owners ? w->n : 0;
+    const size_t spare = w->o.elastic ? w->o.arch->layout.size + w->states + replica : 0;
     const bool gpu = feddc_worker_on_gpu(w);
     FED_TRY(make_values(w, err));
     w->host = calloc(padded(spare) + (gpu ? padded(w->n) : 0) + 1, sizeof *w->host);
@@ -117,6 +132,11 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     feddc_exchange_options o = w->o.exchange;
     o.place = *place;
     o.tensor = tensor;
+    o.owner = NULL;
+    if (w->o.at_owners) {
+        feddc_worker_owner_open(w);
+        o.owner = &w->owner;
+    }
     o.device = w->values.gpu;
     o.stream = w->values.stream;
     for (size_t i = 0; i < layout->count && layout->tensors[i].offset < w->n; i++) {
@@ -224,6 +244,7 @@ static fed_status catch_up(feddc_worker *w, const hello *all, fed_error *err) {
         FED_TRY(feddc_worker_share(w, first, w->params, w->o.arch->layout.size * sizeof *w->params,
                                    err));
         FED_TRY(feddc_worker_share(w, first, w->state, w->states * sizeof *w->state, err));
+        w->local_ready = false; /* the replica begins with params */
     }
     w->step = w->completed = w->base_step = (uint32_t)all[first].completed;
     w->walked = all[first].walked;

@@ -17,10 +17,11 @@ static const char *text_or(const char *text, const char *preset) {
 
 void feddc_worker_plan_text(const feddc_worker *w, char *dst, size_t cap) {
     const feddc_exchange_options *o = &w->o.exchange;
-    snprintf(dst, cap, "%s %s %s small=%zu bucket=%zu late=%u workers=%u%s%s",
+    snprintf(dst, cap, "%s %s %s small=%zu bucket=%zu late=%u workers=%u%s%s%s",
              text_or(o->collective, "owners"), text_or(o->codec, "float32"),
              text_or(o->pull, "float32"), o->small, o->bucket, o->late, w->workers,
-             o->nic != NULL ? " nic=" : "", text_or(o->nic, ""));
+             o->nic != NULL ? " nic=" : "", text_or(o->nic, ""),
+             w->o.at_owners ? " pull-as=model" : "");
 }
 
 /* The parts of a rank's file: residuals, local weights, and a gradient not yet exchanged. */

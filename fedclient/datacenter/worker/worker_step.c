@@ -44,6 +44,10 @@ static fed_status begin_taking(feddc_worker *w, fed_error *err) {
     if (w->taking || w->taken >= w->due) {
         return FED_OK;
     }
+    if (w->o.at_owners) {
+        w->taking = true;
+        return FED_OK;
+    }
     if (w->spare != NULL && !feddc_worker_on_gpu(w)) {
         const size_t size = w->o.arch->layout.size;
         memcpy(w->spare, w->params, size * sizeof *w->spare);
@@ -56,7 +60,7 @@ static fed_status begin_taking(feddc_worker *w, fed_error *err) {
 
 static void end_taking(feddc_worker *w) {
     if (w->taking) {
-        w->completed = w->turn_step[w->taken % 2] + 1;
+        *(w->o.at_owners ? &w->reached : &w->completed) = w->turn_step[w->taken % 2] + 1;
         w->taken++;
         w->taking = false;
     }
@@ -65,6 +69,11 @@ static void end_taking(feddc_worker *w) {
 static void use_sum(void *user, size_t offset, const float *sum, size_t n) {
     feddc_worker *w = user;
     feddc_worker_enter(w, FEDDC_UPDATING);
+    if (w->o.at_owners) { /* the replica's new values */
+        memcpy(w->local + offset, sum, n * sizeof *sum);
+        feddc_worker_enter(w, FEDDC_WAITING);
+        return;
+    }
     feddc_worker_step_part(w, offset, n, sum, w->turn_share[w->taken % 2]);
     feddc_worker_enter(w, FEDDC_WAITING);
 }
@@ -152,7 +161,8 @@ static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad
     const fed_status status =
         feddc_worker_on_gpu(w)
             ? feddc_worker_pass(w, batch, &sink, loss, &why)
-            : fedtrain_net_gradient_to(w->o.job.net, w->act.local ? w->local : w->params, batch,
+            : fedtrain_net_gradient_to(w->o.job.net,
+                                       w->act.local || w->o.at_owners ? w->local : w->params, batch,
                                        &sink, grad, loss, &why);
     if (status == FED_ENONFINITE) {
         return fed_fail(err, status,
@@ -176,7 +186,7 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     float *grad = w->grad[w->step % 2];
     FED_TRY(pass(w, &batch, grad, &loss, err));
     end_taking(w);
-    w->local_ready = false;
+    w->local_ready = w->o.at_owners;
     w->own = grad;
     w->left_empty = w->act.exchange;
     if (w->act.exchange) {
@@ -223,7 +233,8 @@ static bool may_begin(const feddc_worker *w) {
 
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) {
     const uint64_t begin = feddc_worker_now();
-    fed_status status = feddc_worker_begin(w, err);
+    fed_status status =
+        w->o.at_owners ? feddc_worker_owner_begin(w, err) : feddc_worker_begin(w, err);
     for (uint32_t i = 0; i < steps && status == FED_OK && may_begin(w); i++) {
         status = one_step(w, err);
     }
@@ -237,7 +248,9 @@ fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) {
 }
 
 void feddc_worker_fall_back(feddc_worker *w) {
-    if (w->taking && w->spare != NULL && !feddc_worker_on_gpu(w)) {
+    if (w->o.at_owners) {
+        feddc_worker_owner_fall_back(w);
+    } else if (w->taking && w->spare != NULL && !feddc_worker_on_gpu(w)) {
         const size_t size = w->o.arch->layout.size;
         memcpy(w->params, w->spare, size * sizeof *w->spare);
         memcpy(w->state, w->spare + size, w->states * sizeof *w->spare);
@@ -247,6 +260,6 @@ void feddc_worker_fall_back(feddc_worker *w) {
     w->walked += (uint64_t)(w->completed - w->base_step) * w->workers;
     w->step = w->base_step = w->completed;
     w->own = NULL;
-    w->local_ready = false;
+    w->local_ready = w->local_ready && w->o.at_owners;
     w->left_empty = true;
 }

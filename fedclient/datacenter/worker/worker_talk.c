@@ -153,6 +153,28 @@ static fed_status compare_digests(const feddc_worker *w, const feddc_worker_tall
     return FED_OK;
 }
 
+/* With an optimizer at the owners each rank computes with a replica of its own. */
+static fed_status compare_locals(feddc_worker *w, fed_error *err) {
+    const uint64_t own = fed_digest(w->local, w->n);
+    uint64_t *all = calloc(w->workers, sizeof *all);
+    if (all == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the digests of %" PRIu32 " workers",
+                        w->workers);
+    }
+    fed_status status = feddc_worker_gather(w, &own, sizeof own, all, err);
+    for (uint32_t r = 1; r < w->workers && status == FED_OK; r++) {
+        if (all[r] != all[0]) {
+            status = fed_fail(err, FED_ESTATE,
+                              "after %" PRIu32 " steps rank %" PRIu32
+                              " has a replica other than rank 0's (%016" PRIx64 ", %016" PRIx64
+                              "): it has drifted, so go back to an earlier checkpoint",
+                              w->step, r, all[r], all[0]);
+        }
+    }
+    free(all);
+    return status;
+}
+
 fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally, fed_error *err) {
     feddc_worker_tally *all = calloc(w->workers, sizeof *all);
     if (all == NULL) {
@@ -160,13 +182,19 @@ fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally, fed_e
                         w->workers);
     }
     feddc_worker_enter(w, FEDDC_SYNCING);
-    fed_status status = mean_statistics(w, err);
+    fed_status status = w->o.at_owners ? feddc_worker_owner_gather(w, err) : FED_OK;
+    if (status == FED_OK) {
+        status = mean_statistics(w, err);
+    }
     if (status == FED_OK) {
         const feddc_worker_tally own = tally_of(w);
         status = feddc_worker_gather(w, &own, sizeof own, all, err);
     }
     if (status == FED_OK) {
         status = compare_digests(w, all, err);
+    }
+    if (status == FED_OK && w->o.at_owners) {
+        status = compare_locals(w, err);
     }
     if (status == FED_OK && tally != NULL) {
         memcpy(tally, all, w->workers * sizeof *all);

@@ -164,6 +164,13 @@ typedef struct fedclient_options {
     /** The coordinator may hold a check-in's answer this long; 0: not at all. With several
      * addresses, at most two seconds. */
     uint32_t hold_ms;
+    /** The device's own floor for private tasks (fed/privacy.h). helper: the seal key of the helper
+     * that this device trusts, from elsewhere than the coordinator; NULL: it takes the one that the
+     * coordinator names, which a lying coordinator may have made itself. With least_devices or
+     * helper, a task that is not summed by a helper, or whose rounds may commit with fewer devices,
+     * is declined. */
+    const uint8_t *helper; /* uint8[FED_SEAL_KEY] */
+    uint32_t least_devices;
     /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
      * After a failure nothing is uploaded; *err is logged and handed to the caller of
      * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The
@@ -268,6 +275,16 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
  * anew with that token: with a new key, and with the models and residuals that it has.
  */
 fed_status fedclient_token_give(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
+/**
+ * fedclient_token_give for a device whose network or coordinator may not be up yet: while nobody
+ * answers, or the coordinator is busy, try again after 0.5 s, then after twice as long each time,
+ * up to a minute, with a log line of level WARN before each wait.
+ *
+ * tries   how often in all; 0: until options.stopped says to end. 8 tries take at least a minute
+ * Errors  those of fedclient_token_give; FED_ECANCELED: the client was told to stop
+ */
+fed_status fedclient_token_give_in_time(fedclient *client, const char *token, unsigned tries,
+                                        fed_error *err) FED_CHECKED;
 
 /** The device's fingerprint: SHA-256 of its public key, in hex. It stays the same when the
  * certificate is renewed, which fedclient_step does by itself. "" before enrolment. */
@@ -346,6 +363,24 @@ typedef struct fedclient_run_options {
  */
 fed_status fedclient_run(fedclient *client, const fedclient_run_options *options,
                          fed_error *err) FED_CHECKED;
+
+/**
+ * Post body[len] to a path of the coordinator's devices' port, as this client's identity: for a
+ * program whose role is not that of a device, such as a helper of private sums. It renews the
+ * certificate first, when that is due.
+ *
+ * hold_ms  how long the coordinator may be silent before it answers
+ * *status  200, 202, 204, or a 4xx that is the caller's to handle
+ * word     char[32]: the error code of a 4xx
+ * answer   the answer's body is appended
+ *
+ * Errors FED_ESTATE not enrolled; FED_ENET, FED_ETIMEOUT, FED_EBUSY try again a little later;
+ * FED_EAUTH the coordinator refuses this identity, or its role; FED_ERANGE the answer is longer
+ * than 1 GiB; FED_ECANCELED
+ */
+fed_status fedclient_post(fedclient *client, const char *path, const void *body, size_t len,
+                          uint32_t hold_ms, int *status, char word[32], fed_writer *answer,
+                          fed_error *err) FED_CHECKED;
 
 /** The model of the task that the client worked on last, with its version. Free *values with
  * free(). FED_ENOTFOUND: no model has been downloaded yet. */

@@ -197,7 +197,8 @@ class Client:
     server    "https://host:8443", the coordinator's front
     ca        path of the coordinator's ca.pem
     state     a folder of this device alone; made if missing
-    token     to enrol with; needed the first time, and where the coordinator refuses this device: then it gets a new key
+    token     to enrol with; needed the first time, and where the coordinator refuses this device: then it gets a new key.
+              While nobody answers, or the coordinator is busy, Client() tries again for a minute, and the logger says so
     name      for the coordinator's operator
     evaluate  True: measure models instead of training them
     slots     for how many tasks at once it keeps a model and a residual, 1 to 8

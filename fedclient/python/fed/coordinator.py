@@ -238,7 +238,8 @@ class Coordinator:
 
     def devices(self) -> list[dict[str, Any]]:
         """All devices, those revoked too: {"fingerprint", "name", "state", "last_seen_ms", "counted", ...} each, as
-        `fedserver devices --json` prints them."""
+        `fedserver devices --json` prints them. While the coordinator serves, "last_seen_ms", "late" and "refused" may be a minute
+        old."""
         listed: list[dict[str, Any]] = json.loads(self.command("devices", "--json"))
         return listed
 

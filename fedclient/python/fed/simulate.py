@@ -582,6 +582,9 @@ class _Run:
                 if not self.quiet:
                     print(text.decode(errors="replace"), end="", flush=True)
         self.program.wait()
+        for k in alive.values():  # fedsim may have ended because one of them died
+            if self.workers[k].exitcode is not None:
+                self._note_death(k)
         for one in told:
             while one.poll() and self._hear(one):
                 pass
@@ -600,7 +603,8 @@ class _Run:
     def _note_death(self, k: int) -> None:
         self.workers[k].join()
         code = self.workers[k].exitcode or 0
-        if self.program is not None and self.program.poll() is None and code != 0:
+        # a worker that fails after fedsim's end fails because of it, but nobody kills one then
+        if code < 0 or (code > 0 and self.program is not None and self.program.poll() is None):
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
             self.died.append(f"worker process {k + 1} of {self.count} {how}")
 

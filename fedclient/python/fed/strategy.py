@@ -8,12 +8,19 @@
 
     fed.simulate(make_net, shards, task, strategy=median)
 
+A function with a parameter named `round` also gets whose updates these are:
+
+    def combine(updates, round):                  # a fed.strategy.Round: round.task, round.number
+        ...
+
 docs/protocol.md, "A strategy of your own", has what travels.
 """
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import inspect
 import logging
 import mmap
 import os
@@ -28,14 +35,29 @@ import numpy as np
 
 from ._native import Error
 
-__all__ = ["Server", "serve"]
+__all__ = ["Round", "Server", "serve"]
 
-Aggregate = Callable[[np.ndarray], Any]
+Aggregate = Callable[..., Any]
 NAME = "strategy.sock"
 _log = logging.getLogger("fed")
-_QUESTION = struct.Struct("=QQ")
+_QUESTION = struct.Struct("=QQQQ")
 _REASON = 300
 _LOOK_S = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """Whose updates a function combines: the coordinator's number of the task, and the round, from 1."""
+
+    task: int
+    number: int
+
+
+def _takes_round(aggregate: Aggregate) -> bool:
+    try:
+        return "round" in inspect.signature(aggregate).parameters
+    except (TypeError, ValueError):  # a function in C may not tell
+        return False
 
 
 class Server:
@@ -47,6 +69,7 @@ class Server:
     def __init__(self, path: str | os.PathLike[str], aggregate: Aggregate, *, logs: bool = True):
         self.failure: tuple[BaseException, str] | None = None
         self._path, self._aggregate, self._logs, self._closed = os.fspath(path), aggregate, logs, False
+        self._takes_round = _takes_round(aggregate)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._bind()
@@ -108,13 +131,14 @@ class Server:
             for one in files:
                 os.close(one)
 
-    def _combine(self, count: int, values: int, updates: int, memory: int) -> bytes:
+    def _combine(self, count: int, values: int, task: int, number: int, updates: int, memory: int) -> bytes:
         rows = np.frombuffer(mmap.mmap(updates, 4 * count * values, access=mmap.ACCESS_READ), np.float32).reshape(count, values)
         shared = mmap.mmap(memory, 8 * count + 4 * values)
         place = np.frombuffer(shared, np.uint64, count)
         room = np.frombuffer(shared, np.float32, values, 8 * count)
         try:
-            change = np.asarray(self._aggregate(rows[place.astype(np.intp)]), np.float32)
+            told = {"round": Round(task, number)} if self._takes_round else {}
+            change = np.asarray(self._aggregate(rows[place.astype(np.intp)], **told), np.float32)
             if change.shape != (values,):
                 raise ValueError(f"the strategy returned an array of shape {change.shape}, not ({values},)")
             if not np.isfinite(change).all():
@@ -134,7 +158,8 @@ def serve(folder: str | os.PathLike[str], aggregate: Aggregate) -> Server:
     folder     the coordinator's directory, as of fed.Coordinator
     aggregate  aggregate(updates) -> change. updates is float32 (updates, values), one row an update, in the order of devices;
                each row is what a device changed. The result has a value for each column. It must depend on the updates alone:
-               after a crash the same are given again. It is called in a thread
+               after a crash the same are given again. With a parameter named `round`, it also gets a Round. It is called in a
+               thread
 
     What it raises is logged, ends the coordinator with that reason, and is kept in `failure`.
     """

@@ -6,10 +6,11 @@ const RUN_AGAIN_MS = 10000;
 const runs = {}; /* by a task's number: {task, count, rounds (the oldest first), part: {from, to, rounds} or null, asked_ms} */
 const view = {zoom: null, other: null, busy: false, again: false}; /* zoom: [first, last] or null, for all rounds; other: a task's number */
 
-function rounds_of(columns) {
+function rounds_of(columns, own) {
   return columns.number.map((_, k) => {
     const round = {};
     for (const name in columns) round[name] = columns[name][k];
+    round.metrics = (own || []).filter(o => known(o.mean[k])).map(o => ({name: o.name, by: o.by, mean: o.mean[k]}));
     return round;
   });
 }
@@ -22,7 +23,7 @@ async function fetch_run(id) {
   if (told === null) {
     runs[id] = before || {task: null, count: 0, rounds: [], part: null};
   } else {
-    runs[id] = {task: told.task, count: told.count, rounds: rounds_of(told.rounds), part: null, events: told.events || []};
+    runs[id] = {task: told.task, count: told.count, rounds: rounds_of(told.rounds, told.own), part: null, events: told.events || []};
   }
   runs[id].asked_ms = now_ms();
 }
@@ -30,7 +31,7 @@ const is_part = (part, zoom) => part !== null && zoom !== null && part.from === 
 
 async function fetch_part(id, zoom) {
   const told = await ask_rounds(id, "&first=" + zoom[0] + "&last=" + zoom[1]);
-  runs[id].part = {from: zoom[0], to: zoom[1], rounds: told === null ? [] : rounds_of(told.rounds)};
+  runs[id].part = {from: zoom[0], to: zoom[1], rounds: told === null ? [] : rounds_of(told.rounds, told.own)};
 }
 const task_entry = id => (told.tasks || []).find(t => t.id === id);
 
@@ -70,11 +71,13 @@ function seen_of_past(s) {
   const run = runs[picked];
   return run && run.task ? seen_from(s, {task: run.task, round: null, rounds: run.rounds.slice().reverse()}) : s;
 }
-/* The rounds that charts draw, the oldest first: the history, then what the status has beyond it. */
+/* The rounds that charts draw, the oldest first: the history, then what the status has beyond it. The status tells more of a
+   round. */
 function chart_rounds(id, newestFirst) {
   const run = runs[id], base = !run ? [] : is_part(run.part, view.zoom) ? run.part.rounds : run.rounds;
   const last = run && run.rounds.length ? run.rounds[run.rounds.length - 1].number : 0;
-  const all = base.concat(newestFirst.filter(r => r.number > last).reverse());
+  const newest = new Map(newestFirst.map(r => [r.number, r]));
+  const all = base.map(r => newest.get(r.number) || r).concat(newestFirst.filter(r => r.number > last).reverse());
   return view.zoom === null ? all : all.filter(r => r.number >= view.zoom[0] && r.number <= view.zoom[1]);
 }
 const other_run = () => view.other !== null && runs[view.other] && runs[view.other].task ? runs[view.other] : null;

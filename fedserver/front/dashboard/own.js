@@ -18,7 +18,8 @@ function own_metrics(rounds) {
 function own_words(one, newest) {
   const list = one.devices.length ? one.devices : one.evaluators, [number, m] = list[list.length - 1];
   const range = m.reports > 1 ? ", " + decimal(m.least) + " to " + decimal(m.most) : "";
-  return decimal(m.mean) + (number === newest ? " now" : " in round " + whole(number)) + range + " in " + several(m.reports, one.devices.length ? "update" : "evaluation");
+  const said = decimal(m.mean) + (number === newest ? " now" : " in round " + whole(number));
+  return !known(m.reports) ? said : said + range + " in " + several(m.reports, one.devices.length ? "update" : "evaluation");
 }
 function own_card(one, k) {
   const card = make("section", null, "card"), head = make("h2", one.name + " "), box = make("div", null, "chart");

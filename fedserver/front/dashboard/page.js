@@ -170,7 +170,7 @@ function show_tasks(s, now) {
   drawnTasks = text;
   show("taskcard", list.length > 0);
   place_tasks(s);
-  say("tasksnow", several(running_tasks(s).length, "task runs", "tasks run") + ", " + (position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue") +
+  say("tasksnow", several((s.tasks || []).filter(t => t.state === "running").length, "task runs", "tasks run") + ", " + (position === 0 ? "nothing waits in the queue" : several(position, "task waits", "tasks wait") + " in the queue") +
     (words.length ? "; " + whole(found.length) + " found" : ""));
   redraw_in("tasks", found.map(t => task_row(t, now)));
 }
@@ -186,8 +186,7 @@ function show_rounds(newestFirst) {
   say("bytesnow", known(last("update_bytes")) ? bytes(last("update_bytes")) + " from all devices, " + bytes(last("delta_bytes")) + " to each" : "");
   show("charts", rounds.length > 0);
   show("roundcard", newestFirst.length > 0);
-  const drawn_own = view.zoom === null ? newestFirst.slice().reverse() : rounds.filter(r => r.metrics);
-  show_own(drawn_own, drawn_own.length ? [drawn_own[0].number, drawn_own[drawn_own.length - 1].number] : [0, 0]);
+  show_own(rounds, rounds.length ? [rounds[0].number, rounds[rounds.length - 1].number] : [0, 0]);
   show_zoom(rounds.length);
   if (rounds.length === 0) {
     show_marks([]);

@@ -72,6 +72,56 @@ fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *pat
 fed_status fedserver_task_check(const char *path, const char *text, size_t len,
                                 fed_error *err) FED_CHECKED;
 
+/** What a task promises to its devices, and what of it is used up (docs/protocol.md#private-tasks).
+ * promises false: nothing, and all else is 0. */
+typedef struct fedserver_account {
+    bool promises;
+    bool complete; /* false: a backup's ledger, which does not know what happened since */
+    double epsilon, delta;
+    double spent; /* epsilon of the device that took part most often */
+    double z;     /* sigma of a round's noise, in lengths of the longest update */
+    double clip;
+    uint32_t participations;
+    uint64_t left; /* enrolled devices that may take part once more */
+    double ratio;  /* how much louder the noise of all rounds is than the clip; 0.5 is much */
+    double goal;   /* the goal with which ratio would be 0.5 */
+} fedserver_account;
+
+/** Find the account of task `id`. FED_ENOTFOUND: there is no such task. */
+fed_status fedserver_account_find(fedserver *server, uint64_t id, fedserver_account *account,
+                                  fed_error *err) FED_CHECKED;
+
+/** The epsilon that `taken` participations of a device cost. */
+double fedserver_account_spent(const fedserver_account *account, uint32_t taken);
+
+/** A device that took part in a task that promises an epsilon. */
+typedef struct fedserver_participant {
+    char fingerprint[17]; /* the first digits of the device's fingerprint */
+    char name[64];
+    uint32_t taken;      /* rounds that it is charged for */
+    uint32_t last_round; /* the last of them; 0: not known */
+    double spent;        /* epsilon */
+} fedserver_participant;
+
+typedef fed_status (*fedserver_participant_visit)(void *user,
+                                                  const fedserver_participant *participant,
+                                                  fed_error *err);
+
+/** Visit the ledger of task `id`. FED_ENOTFOUND: there is no such task. FED_EINVAL: it promises
+ * nothing, so it has no ledger. */
+fed_status fedserver_participant_each(fedserver *server, uint64_t id,
+                                      fedserver_participant_visit visit, void *user,
+                                      fed_error *err) FED_CHECKED;
+
+/**
+ * Charge `rounds` participations of task `id` to every device: after a restore, for the rounds that
+ * the backup does not know. The ledger is complete then. *updates: how many updates of the open
+ * round are dropped, since their devices have no participation left. Errors as
+ * fedserver_participant_each; FED_ESTATE: a process runs the task; pause it first.
+ */
+fed_status fedserver_ledger_lost(fedserver *server, int64_t now_ms, uint64_t id, uint32_t rounds,
+                                 uint64_t *updates, fed_error *err) FED_CHECKED;
+
 typedef enum fedserver_task_state {
     FEDSERVER_TASK_QUEUED = 0,
     FEDSERVER_TASK_RUNNING = 1,
@@ -260,10 +310,11 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
 typedef enum fedserver_role {
     FEDSERVER_ROLE_DEVICE = 0,    /* trains */
     FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
-    FEDSERVER_ROLE_OPERATOR = 2   /* reads the status */
+    FEDSERVER_ROLE_OPERATOR = 2,  /* reads the status */
+    FEDSERVER_ROLE_HELPER = 3     /* opens the sums of private tasks */
 } fedserver_role;
 
-/** "device", "evaluator", "operator"; NULL: there is no such role. */
+/** "device", "evaluator", "operator", "helper"; NULL: there is no such role. */
 const char *fedserver_role_name(fedserver_role role);
 
 /* Sizes in bytes, with the NUL: of a tag; of a device's name, which is printable UTF-8; of the

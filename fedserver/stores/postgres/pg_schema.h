@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 
 /* the layout of this program; a store has its layout in the table `layout` */
-#define FEDSERVER_PG_LAYOUT 5
+#define FEDSERVER_PG_LAYOUT 6
 
 /*
  * The tables lie in a schema of their own, `fedserver`, so the database may have other tables too.
@@ -116,6 +116,18 @@
 #define FEDSERVER_PG_LAYOUT_5                                                                      \
     "CREATE TABLE model_layouts (task BIGINT PRIMARY KEY REFERENCES tasks, bytes BYTEA NOT NULL);"
 
+/* A task may be private (docs/protocol.md#private-tasks). Of a row's set and key, NULL stands for
+ * zeros. In `ledger`, device 0 marks the ledger of a copy. */
+#define FEDSERVER_PG_LAYOUT_6                                                                      \
+    "ALTER TABLE rounds ADD COLUMN clip DOUBLE PRECISION NOT NULL DEFAULT 0,"                      \
+    " ADD COLUMN sigma2 DOUBLE PRECISION NOT NULL DEFAULT 0,"                                      \
+    " ADD COLUMN rho DOUBLE PRECISION NOT NULL DEFAULT 0,"                                         \
+    " ADD COLUMN set_digest BYTEA, ADD COLUMN noise_key BYTEA;"                                    \
+    "CREATE TABLE ledger (task BIGINT NOT NULL REFERENCES tasks, device BIGINT NOT NULL,"          \
+    " taken BIGINT NOT NULL, last_round BIGINT NOT NULL, PRIMARY KEY (task, device));"             \
+    "CREATE TABLE openings (task BIGINT NOT NULL REFERENCES tasks, round BIGINT NOT NULL,"         \
+    " masks BYTEA NOT NULL, PRIMARY KEY (task, round));"
+
 /* FEDSERVER_PG_LAYOUTS[k] turns layout k into layout k + 1. A new store runs all of them. Each has
  * one or two SQL texts, because C compilers need not accept longer strings. Only append entries;
  * never change an entry after its release. */
@@ -123,7 +135,7 @@
     {                                                                                              \
         {FEDSERVER_PG_LAYOUT_1, FEDSERVER_PG_LAYOUT_1_ROUNDS}, {FEDSERVER_PG_LAYOUT_2, NULL},      \
             {FEDSERVER_PG_LAYOUT_3, NULL}, {FEDSERVER_PG_LAYOUT_4, NULL},                          \
-            {FEDSERVER_PG_LAYOUT_5, NULL},                                                         \
+            {FEDSERVER_PG_LAYOUT_5, NULL}, {FEDSERVER_PG_LAYOUT_6, NULL},                          \
     }
 
 #endif

@@ -52,6 +52,13 @@ fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uin
                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) FED_CHECKED;
 
+fed_status fedserver_sql_opening_put(void *db, uint64_t task, uint32_t round, const void *masks,
+                                     size_t len, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_opening_find(void *db, uint64_t task, uint32_t round, void *masks,
+                                      size_t len, bool *found, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_opening_clear(void *db, uint64_t task, uint32_t round,
+                                       fed_error *err) FED_CHECKED;
+
 fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_layout_put(void *db, uint64_t task, const void *layout, size_t len,
                                     fed_error *err) FED_CHECKED;
@@ -129,6 +136,17 @@ fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_
 fed_status fedserver_sql_audit_tasks(void *db, int64_t *read, fedserver_audit_visit visit,
                                      void *user, fed_error *err) FED_CHECKED;
 
+fed_status fedserver_sql_ledger_charge(void *db, uint64_t task, uint32_t round,
+                                       fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_ledger_each(void *db, uint64_t task, fedserver_ledger_visit visit,
+                                     void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_ledger_left(void *db, uint64_t task, const char *tag, uint32_t most,
+                                     uint64_t *count, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_ledger_lose(void *db, uint64_t task, uint32_t count, uint32_t most,
+                                     uint64_t *lost, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_noise_forget(void *db, uint64_t task, uint32_t after, uint32_t last,
+                                      fed_error *err) FED_CHECKED;
+
 fed_status fedserver_sql_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                      int64_t now_ms, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
@@ -146,29 +164,33 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .token_use = fedserver_sql_token_use, .pass_add = fedserver_sql_pass_add,                      \
     .pass_find = fedserver_sql_pass_find, .pass_use = fedserver_sql_pass_use,                      \
     .pass_end = fedserver_sql_pass_end, .device_add = fedserver_sql_device_add,                    \
-    .device_put = fedserver_sql_device_put, .device_lease = fedserver_sql_device_lease,            \
-    .device_revoke = fedserver_sql_device_revoke, .device_name = fedserver_sql_device_name,        \
-    .device_rename = fedserver_sql_device_rename, .device_renew = fedserver_sql_device_renew,      \
-    .device_find = fedserver_sql_device_find, .device_each = fedserver_sql_device_each,            \
-    .device_changes = fedserver_sql_device_changes, .device_newest = fedserver_sql_device_newest,  \
-    .device_leased = fedserver_sql_device_leased, .device_page = fedserver_sql_device_page,        \
-    .device_count = fedserver_sql_device_count, .task_add = fedserver_sql_task_add,                \
-    .layout_put = fedserver_sql_layout_put, .layout_find = fedserver_sql_layout_find,              \
-    .task_find = fedserver_sql_task_find, .task_put = fedserver_sql_task_put,                      \
-    .task_each = fedserver_sql_task_each, .task_describe = fedserver_sql_task_describe,            \
-    .task_place = fedserver_sql_task_place, .task_clear = fedserver_sql_task_clear,                \
-    .decline_put = fedserver_sql_decline_put, .decline_each = fedserver_sql_decline_each,          \
-    .decline_forget = fedserver_sql_decline_forget, .round_put = fedserver_sql_round_put,          \
-    .round_each = fedserver_sql_round_each, .piece_add = fedserver_sql_piece_add,                  \
-    .piece_find = fedserver_sql_piece_find, .piece_join = fedserver_sql_piece_join,                \
-    .piece_clear = fedserver_sql_piece_clear, .lease_prune = fedserver_sql_lease_prune,            \
-    .audit_add = fedserver_sql_audit_add, .audit_each = fedserver_sql_audit_each,                  \
-    .audit_tasks = fedserver_sql_audit_tasks, .metric_put = fedserver_sql_metric_put,              \
-    .model_put = fedserver_sql_model_put, .model_find = fedserver_sql_model_find,                  \
-    .delta_add = fedserver_sql_delta_add, .delta_prune = fedserver_sql_delta_prune,                \
-    .delta_each = fedserver_sql_delta_each, .delta_sum = fedserver_sql_delta_sum,                  \
-    .keyframe_add = fedserver_sql_keyframe_add, .keyframe_find = fedserver_sql_keyframe_find,      \
-    .keyframe_prune = fedserver_sql_keyframe_prune, .update_count = fedserver_sql_update_count,    \
-    .own_put = fedserver_sql_own_put, .own_each = fedserver_sql_own_each
+    .opening_put = fedserver_sql_opening_put, .opening_find = fedserver_sql_opening_find,          \
+    .opening_clear = fedserver_sql_opening_clear, .device_put = fedserver_sql_device_put,          \
+    .device_lease = fedserver_sql_device_lease, .device_revoke = fedserver_sql_device_revoke,      \
+    .device_name = fedserver_sql_device_name, .device_rename = fedserver_sql_device_rename,        \
+    .device_renew = fedserver_sql_device_renew, .device_find = fedserver_sql_device_find,          \
+    .device_each = fedserver_sql_device_each, .device_changes = fedserver_sql_device_changes,      \
+    .device_newest = fedserver_sql_device_newest, .device_leased = fedserver_sql_device_leased,    \
+    .device_page = fedserver_sql_device_page, .device_count = fedserver_sql_device_count,          \
+    .task_add = fedserver_sql_task_add, .layout_put = fedserver_sql_layout_put,                    \
+    .layout_find = fedserver_sql_layout_find, .task_find = fedserver_sql_task_find,                \
+    .task_put = fedserver_sql_task_put, .task_each = fedserver_sql_task_each,                      \
+    .task_describe = fedserver_sql_task_describe, .task_place = fedserver_sql_task_place,          \
+    .task_clear = fedserver_sql_task_clear, .decline_put = fedserver_sql_decline_put,              \
+    .decline_each = fedserver_sql_decline_each, .decline_forget = fedserver_sql_decline_forget,    \
+    .round_put = fedserver_sql_round_put, .round_each = fedserver_sql_round_each,                  \
+    .piece_add = fedserver_sql_piece_add, .piece_find = fedserver_sql_piece_find,                  \
+    .piece_join = fedserver_sql_piece_join, .piece_clear = fedserver_sql_piece_clear,              \
+    .lease_prune = fedserver_sql_lease_prune, .audit_add = fedserver_sql_audit_add,                \
+    .audit_each = fedserver_sql_audit_each, .audit_tasks = fedserver_sql_audit_tasks,              \
+    .metric_put = fedserver_sql_metric_put, .model_put = fedserver_sql_model_put,                  \
+    .model_find = fedserver_sql_model_find, .delta_add = fedserver_sql_delta_add,                  \
+    .delta_prune = fedserver_sql_delta_prune, .delta_each = fedserver_sql_delta_each,              \
+    .delta_sum = fedserver_sql_delta_sum, .keyframe_add = fedserver_sql_keyframe_add,              \
+    .keyframe_find = fedserver_sql_keyframe_find, .keyframe_prune = fedserver_sql_keyframe_prune,  \
+    .update_count = fedserver_sql_update_count, .own_put = fedserver_sql_own_put,                  \
+    .own_each = fedserver_sql_own_each, .ledger_charge = fedserver_sql_ledger_charge,              \
+    .ledger_each = fedserver_sql_ledger_each, .ledger_left = fedserver_sql_ledger_left,            \
+    .ledger_lose = fedserver_sql_ledger_lose, .noise_forget = fedserver_sql_noise_forget
 
 #endif

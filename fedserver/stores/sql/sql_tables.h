@@ -72,7 +72,12 @@
     C(REAL, heaviest_share, heaviest.amount)        S                                              \
     C(INT, furthest, furthest.device)               S                                              \
     C(REAL, furthest_norm, furthest.amount)         S                                              \
-    C(INT, own_dropped, own_dropped)
+    C(INT, own_dropped, own_dropped)                S                                              \
+    C(REAL, clip, clip)                             S                                              \
+    C(REAL, sigma2, sigma2)                         S                                              \
+    C(REAL, rho, rho)                               S                                              \
+    C(BLOB, set_digest, set_digest)                 S                                              \
+    C(BLOB, noise_key, noise_key)
 
 #define METRIC_COLUMNS(C, S)                                                                       \
     C(INT, task, task)              S                                                              \

@@ -171,6 +171,7 @@ fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) {
     FED_TRY(WRITE(CLEAR_PIECES, INT(*id)));
     FED_TRY(WRITE(CLEAR_LEASES, INT(*id)));
     FED_TRY(WRITE(CLEAR_OPEN_ROUND, INT(*id)));
+    FED_TRY(fedserver_sql_noise_forget(db, *id, 0, UINT32_MAX, err));
     FED_TRY(WRITE(CLEAR_DELTAS, INT(*id)));
     FED_TRY(WRITE(CLEAR_KEYFRAMES, INT(*id)));
     return WRITE(CLEAR_MODEL, INT(*id));

@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 16
+#define FEDSERVER_SCHEMA_VERSION 17
 #define FEDSERVER_SCHEMA_0_1_0   7
 #define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text (task/task_text.h) */
 
@@ -97,6 +97,20 @@
     "CREATE TABLE model_layouts (task INTEGER PRIMARY KEY REFERENCES tasks, bytes BLOB NOT NULL)"  \
     " STRICT;"
 
+/* Since version 17 a task may be private (docs/protocol.md#private-tasks). Of a row's set and key,
+ * NULL stands for zeros. In `ledger`, device 0 marks the ledger of a copy. */
+#define FEDSERVER_SCHEMA_PRIVATE                                                                   \
+    "ALTER TABLE rounds ADD COLUMN clip REAL NOT NULL DEFAULT 0;"                                  \
+    "ALTER TABLE rounds ADD COLUMN sigma2 REAL NOT NULL DEFAULT 0;"                                \
+    "ALTER TABLE rounds ADD COLUMN rho REAL NOT NULL DEFAULT 0;"                                   \
+    "ALTER TABLE rounds ADD COLUMN set_digest BLOB;"                                               \
+    "ALTER TABLE rounds ADD COLUMN noise_key BLOB;"                                                \
+    "CREATE TABLE ledger (task INTEGER NOT NULL REFERENCES tasks, device INTEGER NOT NULL,"        \
+    " taken INTEGER NOT NULL, last_round INTEGER NOT NULL, PRIMARY KEY (task, device))"            \
+    " STRICT, WITHOUT ROWID;"                                                                      \
+    "CREATE TABLE openings (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"       \
+    " masks BLOB NOT NULL, PRIMARY KEY (task, round)) STRICT;"
+
 /*
  * The tables of a new server.db.
  *
@@ -147,6 +161,7 @@
             FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_KEYFRAMES_13       \
                 FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT           \
                     FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES FEDSERVER_SCHEMA_LAYOUTS,         \
+            FEDSERVER_SCHEMA_PRIVATE,                                                              \
     }
 
 /* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Only append entries; never change
@@ -222,7 +237,7 @@
             "INSERT INTO metrics (task, version, device, samples, correct, loss)"                  \
             " SELECT task, version, device, samples, correct, loss FROM metrics_14;"               \
             "DROP TABLE metrics_14;",                                                              \
-            FEDSERVER_SCHEMA_LAYOUTS,                                                              \
+            FEDSERVER_SCHEMA_LAYOUTS, FEDSERVER_SCHEMA_PRIVATE,                                    \
     }
 
 #endif

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* for memfd_create */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static const char SOCKET[] = "strategy.sock";
 #pragma GCC diagnostic error "-Wpadded"
 
 typedef struct question {
-    uint64_t updates, values;
+    uint64_t updates, values, task, round;
 } question;
 
 typedef struct answer {
@@ -54,11 +55,21 @@ static fed_status go_on(const asking *a, const char *what, fed_error *err) {
     }
     if (fed_clock_monotonic_ms() >= a->until_ms) {
         return fed_fail(err, FED_ETIMEOUT,
-                        "strategy custom: %s in time at %s/%s; start the program that combines "
-                        "updates, or raise the strategy's parameter wait (seconds)",
-                        what, a->rows->directory, SOCKET);
+                        "strategy custom: task %" PRIu64 ": %s in time at %s/%s; start the program "
+                        "that combines updates as the coordinator's user, or raise the strategy's "
+                        "parameter wait (seconds)",
+                        a->rows->task, what, a->rows->directory, SOCKET);
     }
     return FED_OK;
+}
+
+/** Say why the program can't be reached, as errno has it. */
+static const char *unreached(char text[64]) {
+    if (errno == ENOENT || errno == ECONNREFUSED) {
+        return "nobody listens";
+    }
+    snprintf(text, 64, "the socket can't be opened (%.30s)", strerror(errno));
+    return text;
 }
 
 /** Connect to the program. It may be about to start. */
@@ -78,7 +89,8 @@ static fed_status reach(asking *a, fed_error *err) {
     }
     while (connect(a->socket, (const struct sockaddr *)&address, sizeof address) != 0) {
         const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-        FED_TRY(go_on(a, "nobody listens", err));
+        char text[64];
+        FED_TRY(go_on(a, unreached(text), err));
         (void)nanosleep(&pause, NULL);
     }
     return FED_OK;
@@ -107,7 +119,10 @@ static fed_status share(asking *a, fed_error *err) {
 }
 
 static fed_status ask(const asking *a, fed_error *err) {
-    question head = {.updates = a->rows->count, .values = a->rows->columns};
+    question head = {.updates = a->rows->count,
+                     .values = a->rows->columns,
+                     .task = a->rows->task,
+                     .round = a->rows->round};
     const int files[2] = {a->updates, a->memory};
     const struct iovec part = {&head, sizeof head};
     return fed_send_files(a->socket, &part, 1, files, 2) == (ssize_t)sizeof head

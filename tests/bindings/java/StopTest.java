@@ -90,6 +90,22 @@ final class StopTest {
         }
     }
 
+    public void an_enrolment_waits_for_its_coordinator() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            String token = home.token();
+            CountDownLatch failed = new CountDownLatch(1);
+            home.kill();
+            Check.sideBySide(() -> home.fresh("f", token).log(Client.Log.Level.WARN, (level, line) -> {
+                if (line.contains("this device tries again in 0.5 s to enrol")) {
+                    failed.countDown();
+                }
+            }).open().close(), () -> {
+                failed.await();
+                home.start();
+            });
+        }
+    }
+
     private static void sleep(long ms) {
         try {
             Thread.sleep(ms);

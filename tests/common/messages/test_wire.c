@@ -493,7 +493,8 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
 
 FED_TEST(test_unknown_enum_values_are_refused) {
     assert_fed_status(read_patched("checkin", 1, "\x02", 1), FED_EFORMAT);
-    assert_fed_status(read_patched("wait", 1, "\x06", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("wait", 1, "\x06", 1), FED_OK);
+    assert_fed_status(read_patched("wait", 1, "\x07", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x04", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\xff", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x03", 1), FED_OK);
@@ -624,4 +625,65 @@ FED_TEST(no_task_makes_a_longer_assignment_than_devices_read) {
     fed_assignment_write(&w, FED_PROTOCOL, &most);
     assert_fed_ok(w.status);
     assert_true(w.len >= sizeof most.task.model + sizeof most.task.app);
+}
+
+static fed_assignment sample_private(void) {
+    fed_assignment m = sample_train();
+    m.capabilities = FED_CAN_PRIVATE;
+    m.privacy = (fed_privacy){.clip = 0.5f,
+                              .minimum = 20,
+                              .goal = 400,
+                              .cohort = 520,
+                              .sigma2 = 6.25,
+                              .epsilon = 8,
+                              .delta = 1e-5f,
+                              .participations = 10,
+                              .apart = 3,
+                              .helpers = 1};
+    memset(m.privacy.helper_key[0], 4, FED_SEAL_KEY);
+    return m;
+}
+
+static fed_status private_comes_back(const fed_assignment *m, size_t *len, fed_assignment *got) {
+    uint8_t bytes[1000];
+    fed_writer w;
+    fed_reader r;
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    fed_assignment_write(&w, 2, m);
+    assert_fed_ok(w.status);
+    *len = w.len;
+    fed_reader_init(&r, bytes, w.len);
+    FED_TRY(fed_assignment_read(&r, 2, got));
+    return fed_reader_end(&r);
+}
+
+FED_TEST(what_a_private_task_asks_travels_with_its_capability_only) {
+    fed_assignment m = sample_private(), got;
+    size_t with = 0, without = 0, open = 0;
+    assert_fed_ok(private_comes_back(&m, &with, &got));
+    assert_memory_equal(&got.privacy, &m.privacy, sizeof got.privacy);
+    m.capabilities = 0;
+    assert_fed_ok(private_comes_back(&m, &without, &got));
+    assert_int_equal(with, without + 4 + 3 * 4 + 8 + 2 * 4 + 2 * 4 + 1 + FED_SEAL_KEY + 8);
+    assert_true(got.privacy.clip == 0);
+    m.capabilities = FED_CAN_PRIVATE;
+    m.privacy.clip = 0;
+    assert_fed_ok(private_comes_back(&m, &open, &got));
+    assert_int_equal(open, without + 4);
+    assert_int_equal(got.privacy.goal, 0);
+}
+
+FED_TEST(numbers_of_a_private_task_out_of_their_range_are_refused) {
+    for (unsigned k = 0; k < 8; k++) {
+        fed_assignment m = sample_private(), got;
+        fed_privacy *p = &m.privacy;
+        size_t len = 0;
+        p->clip = k == 0 ? -1 : k == 1 ? NAN : p->clip;
+        p->minimum = k == 2 ? 0 : k == 3 ? 401 : p->minimum;
+        p->cohort = k == 4 ? 399 : p->cohort;
+        p->sigma2 = k == 5 ? -1 : p->sigma2;
+        p->delta = k == 6 ? 1 : p->delta;
+        p->apart = k == 7 ? 0 : p->apart;
+        assert_fed_status(private_comes_back(&m, &len, &got), FED_EFORMAT);
+    }
 }

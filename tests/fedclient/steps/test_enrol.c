@@ -348,3 +348,30 @@ FED_TEST_WITH(a_device_says_what_it_is_called_and_what_runs_there, world *w) {
 int main(void) {
     return fed_cases_run_each(setup, teardown);
 }
+
+static bool count_question(void *user) {
+    unsigned *left = user;
+    return *left == 0 || --*left == 0;
+}
+
+FED_TEST_WITH(a_busy_coordinator_is_asked_again_as_often_as_said, world *w) {
+    fed_fake_fail(&w->fake, "/v1/enrol", FED_FAKE_STATUS, 2);
+    w->fake.plan.status = 503;
+    assert_fed_status(fedclient_token_give_in_time(w->client, "good-token", 1, &w->err), FED_EBUSY);
+    assert_fed_ok(fedclient_token_give_in_time(w->client, "good-token", 2, &w->err));
+    assert_true(fedclient_enrolled(w->client));
+}
+
+FED_TEST_WITH(a_wait_to_enrol_ends_when_the_program_says_so, world *w) {
+    unsigned questions = 2;
+    w->options.stopped = count_question;
+    w->options.user = &questions;
+    reopen(w);
+    fed_fake_fail(&w->fake, "/v1/enrol", FED_FAKE_UNREACHABLE, 1000);
+    assert_fed_status(fedclient_token_give_in_time(w->client, "good-token", 0, &w->err),
+                      FED_ECANCELED);
+}
+
+FED_TEST_WITH(a_refused_token_is_given_once, world *w) {
+    assert_fed_status(fedclient_token_give_in_time(w->client, "bad-token", 0, &w->err), FED_EAUTH);
+}

@@ -18,7 +18,7 @@ static int setup(void **state) {
     static fixture f;
     fed_layout_init(&f.layout);
     assert_fed_ok(fed_layout_add(&f.layout, "w", 1, (uint32_t[]){SIZE}));
-    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &(fedserver_strategy){0}));
+    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &(fedserver_strategy){0}, NULL));
     *state = &f;
     return 0;
 }
@@ -165,7 +165,7 @@ static double clipped_norm(double norm, double *sent) {
     fed_layout_init(&f.layout);
     assert_fed_ok(fed_layout_add(&f.layout, "w", 1, (uint32_t[]){MANY}));
     assert_fed_ok_err(fedserver_strategy_parse("fedavg+clip:norm=1", &strategy, &err));
-    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &strategy));
+    assert_fed_ok(fedserver_sum_init(&f.sum, &f.layout, &strategy, NULL));
     assert_fed_ok_err(fedcodec_parse("eden:p=0.008", &codec, &err));
     for (size_t i = 0; i < MANY; i++) {
         x[i] = (float)(i % 2 == 0 ? norm / 64 : -norm / 64);

@@ -10,8 +10,9 @@
 
 static const fed_checkin first = {.protocol = 1};
 static const fed_checkin second = {.protocol = 2, .capabilities = FED_CAN_PATCH};
-static const fed_checkin newest = {
-    .protocol = 2, .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN | FED_CAN_LAYOUT};
+static const fed_checkin newest = {.protocol = 2,
+                                   .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN |
+                                                   FED_CAN_LAYOUT | FED_CAN_PRIVATE};
 
 static const fedserver_task plain = {
     .wire = {.model = "input 2 | dense 2", .codec_up = "sbc:p=0.01", .optimizer = "sgd"},

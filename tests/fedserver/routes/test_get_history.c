@@ -105,6 +105,30 @@ FED_TEST_WITH(a_history_says_what_was_done_to_its_task_and_not_by_whom, coordina
     json_decref(root);
 }
 
+static void store_own(coordinator *c, uint32_t round, const char *name, double value) {
+    fedserver_own_metric row = {
+        .reports = 2, .samples = 10, .mean = value, .least = value, .most = value};
+    fed_error err = {0};
+    snprintf(row.name, sizeof row.name, "%s", name);
+    assert_fed_ok_err(c->server->store->own_put(c->server->db, 1, round, FEDSERVER_OWN_OF_UPDATES,
+                                                &row, 1, &err));
+}
+
+FED_TEST_WITH(custom_metrics_have_a_cell_for_each_round, coordinator *c) {
+    task_with(c, 4);
+    store_own(c, 2, "f1", 0.5);
+    store_own(c, 4, "f1", 0.75);
+    json_t *root = coordinator_json(c, "/v1/rounds", "task=1");
+    char *own = json_dumps(json_object_get(root, "own"), JSON_COMPACT);
+    assert_string_equal(own,
+                        "[{\"name\":\"f1\",\"by\":\"devices\",\"mean\":[null,0.5,null,0.75]}]");
+    free(own);
+    json_decref(root);
+    root = coordinator_json(c, "/v1/rounds", "task=1&first=3&last=3");
+    assert_int_equal(json_array_size(json_object_get(root, "own")), 0);
+    json_decref(root);
+}
+
 /* The page asks for it when a task is opened, and at most every ten seconds. */
 FED_TEST_WITH(the_longest_answer_has_less_than_64_kb, coordinator *c) {
     task_with(c, 4000);

@@ -24,20 +24,24 @@ static const float ones[6] = {1, 1, 1, 1, 1, 1};
 static const struct layout {
     const char *store;
     int number;
-    const char *sql[4];
+    const char *sql[5];
 } layouts[] = {
-    {"sqlite", 15, {FED_LAYOUT_15}},
-    {"sqlite", 14, {FED_LAYOUT_15, FED_LAYOUT_14}},
-    {"sqlite", 13, {FED_LAYOUT_15, FED_LAYOUT_14, FED_LAYOUT_13}},
+    {"sqlite", 16, {FED_LAYOUT_16}},
+    {"sqlite", 15, {FED_LAYOUT_16, FED_LAYOUT_15}},
+    {"sqlite", 14, {FED_LAYOUT_16, FED_LAYOUT_15, FED_LAYOUT_14}},
+    {"sqlite", 13, {FED_LAYOUT_16, FED_LAYOUT_15, FED_LAYOUT_14, FED_LAYOUT_13}},
     {"sqlite", 8, {FED_LAYOUT_8}},
     {"sqlite", 7, {FED_LAYOUT_8, FED_LAYOUT_7}},
     {"sqlite", 1, {FED_LAYOUT_8, FED_LAYOUT_7, FED_FIRST_RELEASE}},
-    {"postgres", 4, {FED_PG_LAYOUT_4}},
-    {"postgres", 3, {FED_PG_LAYOUT_4, FED_PG_LAYOUT_3}},
-    {"postgres", 2, {FED_PG_LAYOUT_4, FED_PG_LAYOUT_3, FED_PG_LAYOUT_2}},
-    {"postgres", 1, {FED_PG_LAYOUT_4, FED_PG_LAYOUT_3, FED_PG_LAYOUT_2, FED_PG_LAYOUT_1}},
+    {"postgres", 5, {FED_PG_LAYOUT_5}},
+    {"postgres", 4, {FED_PG_LAYOUT_5, FED_PG_LAYOUT_4}},
+    {"postgres", 3, {FED_PG_LAYOUT_5, FED_PG_LAYOUT_4, FED_PG_LAYOUT_3}},
+    {"postgres", 2, {FED_PG_LAYOUT_5, FED_PG_LAYOUT_4, FED_PG_LAYOUT_3, FED_PG_LAYOUT_2}},
+    {"postgres",
+     1,
+     {FED_PG_LAYOUT_5, FED_PG_LAYOUT_4, FED_PG_LAYOUT_3, FED_PG_LAYOUT_2, FED_PG_LAYOUT_1}},
 };
-enum { STEPS = 4, LAYOUTS = sizeof layouts / sizeof layouts[0] };
+enum { STEPS = 5, LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
 /* Run SQL on the store in this directory, as a program of another release would. `first`, which has
  * MOST bytes or is NULL, gets the first value of the result. */
@@ -99,6 +103,8 @@ static const struct use {
 } uses[COMMANDS] = {[COMMAND_init] = {"", "holds a coordinator already"},
                     [COMMAND_run] = {"--front-port 0 --devices-port 0", "is being served by"},
                     [COMMAND_front] = {"--front-port 0 --devices-port 1", NULL},
+                    [COMMAND_helper] = {"--upstream https://127.0.0.1:1 --upstream-ca ca.pem",
+                                        "is not enrolled yet"},
                     [COMMAND_token] = {"", NULL},
                     [COMMAND_tokens] = {"", NULL},
                     [COMMAND_task] = {"task.json", NULL},
@@ -108,6 +114,7 @@ static const struct use {
                     [COMMAND_resume] = {"1", NULL},
                     [COMMAND_priority] = {"1 1", NULL},
                     [COMMAND_move] = {"1 1", NULL},
+                    [COMMAND_ledger] = {"1", NULL},
                     [COMMAND_page] = {"", NULL},
                     [COMMAND_devices] = {"", NULL},
                     [COMMAND_rename] = {"00000000 it", NULL},

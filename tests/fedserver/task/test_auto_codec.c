@@ -127,11 +127,18 @@ FED_TEST(what_was_asked_is_kept_beside_the_choice) {
 }
 
 /* A task file can't say that the coordinator has chosen. */
-FED_TEST(what_a_task_file_claims_was_asked_is_dropped) {
+FED_TEST(what_a_task_file_claims_was_asked_is_refused) {
     static const char text[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,"
                                " \"codec_up_asked\": \"auto:bytes=9\"}";
+    static const char phase[] = "{\"model\": \"lr\", \"rounds\": 3, \"cohort\": 1, \"phases\":"
+                                " [{\"round\": 2,\n \"codec_up_asked\": \"auto:bytes=9\"}]}";
     fedserver_config config;
     fed_error err = {0};
-    assert_fed_ok_err(fedserver_config_parse("t.json", text, sizeof text - 1, &config, &err));
-    assert_string_equal(config.task.codec_up_asked, "");
+    assert_fed_status(fedserver_config_parse("t.json", text, sizeof text - 1, &config, &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "t.json:1: key \"codec_up_asked\": the coordinator writes it");
+    assert_fed_says(err, "\"codec_up\": \"auto:bytes=N\"");
+    assert_fed_status(fedserver_config_parse("t.json", phase, sizeof phase - 1, &config, &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "t.json:2: ");
 }

@@ -203,7 +203,8 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * Get a certificate with a one-time token. After a failure call this again with the same token. A device that has a
+     * Get a certificate with a one-time token. While nobody answers, or the coordinator is busy, this tries again for a
+     * minute, with a line of level WARN before each wait. After a failure call this again with the same token. A device that has a
      * certificate keeps the token: if the coordinator refuses the device, the token enrols it with a new key.
      *
      * @throws FedException with the library's message; ECANCELED after {@link #stop} or an interrupt of this thread, which

@@ -15,6 +15,10 @@ static uint32_t shards(const double *param, uint32_t ranks) {
     return aggregators(param) > 0 ? aggregators(param) : ranks;
 }
 
+static uint8_t push_flags(const owners *o, const owners_shard *s) {
+    return feddc_flags(&o->job, o->job.push, s->shard, s->plain) | s->how;
+}
+
 static fed_status push_message(owners *o, owners_shard *s, bool raw, const float *x,
                                fed_error *err) {
     feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
@@ -30,7 +34,7 @@ static fed_status push_message(owners *o, owners_shard *s, bool raw, const float
     s->pushed = o->job.late > 0 && !raw ? buffer : NULL;
     buffer->uses = 1 + (s->pushed != NULL);
     feddc_head head = {.kind = OWNERS_PUSH,
-                       .flags = feddc_flags(&o->job, o->job.push, s->shard, s->plain),
+                       .flags = push_flags(o, s),
                        .part = s->part,
                        .bucket = s->bucket,
                        .step = s->step};
@@ -43,7 +47,7 @@ static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *er
         return push_message(o, s, feddc_coder_is_raw(o->job.push, s->shard, s->plain), x, err);
     }
     feddc_head head = {.kind = OWNERS_PUSH,
-                       .flags = feddc_flags(&o->job, o->job.push, s->shard, s->plain),
+                       .flags = push_flags(o, s),
                        .part = s->part,
                        .bucket = s->bucket,
                        .step = s->step};
@@ -74,13 +78,24 @@ static fed_status use_raw_pull(owners *o, owners_shard *s, const feddc_event *ev
                         event->len, s->shard->n);
     }
     s->pull = *event;
+    owners_learn_replica(o, s, (const float *)(const void *)event->data);
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part,
                       (const float *)(const void *)event->data);
     return FED_OK;
 }
 
+static fed_status decode_pull(owners *o, owners_shard *s, const feddc_event *event, float *values,
+                              fed_error *err) {
+    const fed_status status =
+        owners_changes(o, s)
+            ? feddc_coder_follow(o->job.pull, s->shard, event->data, event->len, values, err)
+            : feddc_coder_decode(o->job.pull, s->shard, s->plain, event->data, event->len, values,
+                                 err);
+    return feddc_blame(event->peer, status, err);
+}
+
 static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
-    float *sum = o->job.sum + s->shard->offset;
+    float *values = (owners_changes(o, s) ? o->job.replica : o->job.sum) + s->shard->offset;
     FED_TRY(settle_push(o, s, (event->head.flags & OWNERS_MISSED) != 0, err));
     FED_TRY(feddc_check_plain(s->step, s->plain, event, err));
     s->waits = false;
@@ -89,22 +104,20 @@ static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event,
     }
     const bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
     uint64_t begin = feddc_engine_ns();
-    FED_TRY(feddc_blame(
-        event->peer,
-        feddc_coder_decode(o->job.pull, s->shard, s->plain, event->data, event->len, sum, err),
-        err));
+    FED_TRY(decode_pull(o, s, event, values, err));
     feddc_engine_spent(o->job.engine, raw ? FEDDC_COPY : FEDDC_DECODE, s->step, s->bucket,
                        event->len, begin);
     feddc_engine_release(o->job.engine, event);
-    feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
+    feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, values);
     return FED_OK;
 }
 
 /* Push a shard. With backup workers the shard's sum may have arrived already. */
 static fed_status begin_shard(owners *o, owners_shard *s, uint32_t step, const float *x, bool plain,
-                              fed_error *err) {
+                              uint8_t how, fed_error *err) {
     s->step = step;
     s->plain = plain;
+    s->how = how;
     s->waits = true;
     FED_TRY(push(o, s, x, err));
     feddc_event event;
@@ -116,6 +129,7 @@ static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float 
     owners *o = self;
     uint32_t count = o->job.plan->shards;
     size_t first = o->job.plan->bucket[bucket].offset;
+    const uint8_t how = feddc_engine_how(o->job.engine, step, bucket);
     for (uint32_t k = 0; k < count; k++) {
         /* The first shard depends on the rank. Otherwise all would push to one owner at once. */
         owners_shard *s = owners_shard_at(o, bucket, (k + o->job.rank + 1) % count);
@@ -123,9 +137,9 @@ static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float 
         if (s->shard->n == 0) {
             feddc_engine_done(o->job.engine, step, bucket, s->part, NULL);
         } else if (s->owner == o->job.rank) {
-            FED_TRY(owners_own_gradient(o, s, step, x, plain, err));
+            FED_TRY(owners_own_gradient(o, s, step, x, plain, how, err));
         } else {
-            FED_TRY(begin_shard(o, s, step, x, plain, err));
+            FED_TRY(begin_shard(o, s, step, x, plain, how, err));
         }
     }
     return FED_OK;
@@ -273,6 +287,7 @@ const feddc_collective_vtable feddc_collective_owners = {
     .name = "owners",
     .about = "each shard has an owner that sums it; owners:aggregators=1 is a star",
     .params = params,
+    .owned = true,
     .aggregators = aggregators,
     .shards = shards,
     .open = open_owners,

@@ -21,6 +21,7 @@ typedef struct owners_shard {
     uint32_t bucket, owner;
     uint16_t part;
     bool plain;
+    uint8_t how;           /* FEDDC_HOW flags of `step` */
     uint32_t step;         /* the step of the current sum, or of the last one while idle */
     feddc_pending pending; /* pushes or pulls of steps that have not begun here */
 
@@ -37,6 +38,7 @@ typedef struct owners_shard {
     const float *own; /* this rank's gradient of own_step, not added yet; else NULL */
     uint32_t own_step;
     bool own_plain;
+    uint8_t own_how;
     bool untaken;
     feddc_event *push; /* [workers]: pushes of `step` not added yet; kind FEDDC_NOTHING: none */
     bool *counted;     /* [workers]: the worker's gradient is in the sum of `step` */
@@ -56,7 +58,7 @@ static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t
 
 /** Take this rank's own gradient of a shard that this rank owns, and do what is possible now. */
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
-                               bool plain, fed_error *err) FED_CHECKED;
+                               bool plain, uint8_t how, fed_error *err) FED_CHECKED;
 fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
                           fed_error *err) FED_CHECKED;
 
@@ -64,6 +66,15 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
  * next step. The next step begins once the caller has taken the sum (`untaken`) and no send reads
  * the sum (`lent`). */
 fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
+
+/** Return whether this message of the shard's step changes a model: the ranks have an optimizer at
+ * the owners, and the step is one of gradients. */
+static inline bool owners_changes(const owners *o, const owners_shard *s) {
+    return o->job.owner != NULL && !s->plain;
+}
+
+/** If the step taught the replica, keep these values, float32[s->shard->n]. */
+void owners_learn_replica(owners *o, const owners_shard *s, const float *values);
 
 /** The first worker whose gradient is missing, or UINT32_MAX if the shard waits for none. */
 uint32_t owners_missing(const owners *o, const owners_shard *s);

@@ -145,6 +145,67 @@ static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size
     return FED_OK;
 }
 
+void owners_learn_replica(owners *o, const owners_shard *s, const float *values) {
+    if (s->how == (FEDDC_TAUGHT | FEDDC_REPLICA << FEDDC_WHAT_SHIFT)) {
+        memcpy(o->job.replica + s->shard->offset, values, s->shard->n * sizeof *values);
+    }
+}
+
+/* The optimizer at the owner: its weights follow the sum. Raw values travel as they are. */
+static fed_status step_weights(owners *o, owners_shard *s, fed_error *err) {
+    const feddc_owner *owner = o->job.owner;
+    float *sum = o->job.sum + s->shard->offset;
+    const uint64_t begin = feddc_engine_ns();
+    FED_TRY(owner->step(owner->user, s->step, s->shard->offset, sum, s->shard->n, s->added, err));
+    feddc_engine_spent(o->job.engine, FEDDC_SUM, s->step, s->bucket, s->shard->n * sizeof *sum,
+                       begin);
+    if (feddc_coder_is_raw(o->job.pull, s->shard, false)) {
+        memcpy(sum, owner->weights + s->shard->offset, s->shard->n * sizeof *sum);
+    }
+    return FED_OK;
+}
+
+/* With an optimizer at the owner: make of the sum what the ranks take. */
+static fed_status use_owner(owners *o, owners_shard *s, fed_error *err) {
+    const feddc_owner *owner = o->job.owner;
+    float *sum = o->job.sum + s->shard->offset;
+    const uint32_t what = (uint32_t)s->how >> FEDDC_WHAT_SHIFT;
+    if (owner == NULL) {
+        return s->how == 0 ? FED_OK
+                           : fed_fail(err, FED_EFORMAT,
+                                      "a rank has an optimizer at the owners, and this rank has "
+                                      "none: give all ranks the same options");
+    }
+    if (!s->plain) {
+        return step_weights(o, s, err);
+    }
+    if ((s->how & FEDDC_ASKED) != 0) {
+        owner->tell(owner->user, what, s->shard->offset, sum, s->shard->n);
+    } else if ((s->how & FEDDC_TAUGHT) != 0 && what == FEDDC_REPLICA) {
+        owners_learn_replica(o, s, sum);
+    } else if ((s->how & FEDDC_TAUGHT) != 0) {
+        owner->learn(owner->user, what, s->shard->offset, sum, s->shard->n);
+    }
+    return FED_OK;
+}
+
+/* Send the change of the model. The owner follows its own message, as the others do. */
+static fed_status encode_change(owners *o, owners_shard *s, feddc_buffer *buffer, fed_error *err) {
+    const size_t at = s->shard->offset;
+    float *weights = o->job.owner->weights + at, *replica = o->job.replica + at;
+    uint64_t begin = feddc_engine_ns();
+    FED_TRY(feddc_coder_encode_change(o->job.pull, s->shard, weights, replica, o->job.sum + at,
+                                      buffer->data, &buffer->len, err));
+    feddc_engine_spent(o->job.engine, FEDDC_ENCODE, s->step, s->bucket, buffer->len, begin);
+    begin = feddc_engine_ns();
+    FED_TRY(feddc_coder_follow(o->job.pull, s->shard, buffer->data, buffer->len, replica, err));
+    if (!feddc_coder_has_residual(o->job.pull)) {
+        memcpy(weights, replica, s->shard->n * sizeof *weights);
+    }
+    feddc_engine_spent(o->job.engine, FEDDC_DECODE, s->step, s->bucket, buffer->len, begin);
+    return FED_OK;
+}
+
 /* The owner decodes its own message too, so that its sum has the same bits as the others'. */
 static fed_status encode_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed_error *err) {
     float *sum = o->job.sum + s->shard->offset;
@@ -173,7 +234,9 @@ static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t 
         return fed_fail(err, FED_ENOMEM, "out of memory for a message of %zu bytes",
                         o->buffers.size);
     }
-    FED_TRY(raw ? copy_sum(o, s, buffer, err) : encode_sum(o, s, buffer, err));
+    FED_TRY(raw                    ? copy_sum(o, s, buffer, err)
+            : owners_changes(o, s) ? encode_change(o, s, buffer, err)
+                                   : encode_sum(o, s, buffer, err));
     buffer->uses = receivers;
     if (receivers == 0) {
         feddc_buffers_put(&o->buffers, buffer);
@@ -190,6 +253,7 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
     const feddc_turn turn = {
         .shard = s->shard, .step = s->step, .bucket = s->bucket, .plain = s->plain};
     feddc_round(&o->job, &turn, sum, sum);
+    FED_TRY(use_owner(o, s, err));
     s->untaken = worker;
     bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
     if (feddc_coder_lends(o->job.pull, s->shard, s->plain) && o->job.late == 0) {
@@ -200,12 +264,19 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
         /* also with backup workers, because a late one may leave its message unread for long */
         FED_TRY(spread_message(o, s, raw, receivers, err));
     }
-    feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
+    feddc_engine_done(o->job.engine, s->step, s->bucket, s->part,
+                      owners_changes(o, s) && !raw ? o->job.replica + s->shard->offset : sum);
     return FED_OK;
 }
 
 static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
     FED_TRY(feddc_check_plain(s->step, s->plain, event, err));
+    if ((event->head.flags & FEDDC_HOW) != s->how) {
+        return fed_fail(err, FED_EFORMAT,
+                        "rank %u asks or teaches the owners something else than others in step %u: "
+                        "give all ranks the same options",
+                        event->peer, s->step);
+    }
     if (s->push[event->peer].kind == FEDDC_ARRIVED || s->counted[event->peer]) {
         return fed_fail(err, FED_EFORMAT, "rank %u pushed shard %u of bucket %u twice in step %u",
                         event->peer, s->part, s->bucket, s->step);
@@ -220,24 +291,28 @@ static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, f
 }
 
 /* Find the step of the next sum, and whether it is plain. false: no gradient of it has arrived. */
-static bool next_step(const owners_shard *s, uint32_t *step, bool *plain) {
+static bool next_step(const owners_shard *s, uint32_t *step, bool *plain, uint8_t *how) {
     for (size_t k = 0; k < s->pending.count; k++) {
         const feddc_head *head = &s->pending.event[k].head;
         if (!s->known || head->step == s->step + 1) {
             *step = head->step;
             *plain = (head->flags & FEDDC_PLAIN) != 0;
+            *how = head->flags & FEDDC_HOW;
             return true;
         }
     }
     if (s->own != NULL) {
         *step = s->own_step;
         *plain = s->own_plain;
+        *how = s->own_how;
     }
     return s->own != NULL;
 }
 
-static fed_status start(owners *o, owners_shard *s, uint32_t step, bool plain, fed_error *err) {
+static fed_status start(owners *o, owners_shard *s, uint32_t step, bool plain, uint8_t how,
+                        fed_error *err) {
     s->phase = OWNERS_SUMMING;
+    s->how = how;
     s->known = true;
     s->step = step;
     s->plain = plain;
@@ -253,12 +328,13 @@ static fed_status start(owners *o, owners_shard *s, uint32_t step, bool plain, f
 fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) {
     uint32_t step;
     bool plain;
+    uint8_t how = 0;
     for (;;) {
         if (s->phase == OWNERS_IDLE) {
-            if (!next_step(s, &step, &plain)) {
+            if (!next_step(s, &step, &plain, &how)) {
                 return FED_OK;
             }
-            FED_TRY(start(o, s, step, plain, err));
+            FED_TRY(start(o, s, step, plain, how, err));
         }
         if (s->phase == OWNERS_SUMMING) {
             FED_TRY(add_pushes(o, s, err));
@@ -275,16 +351,23 @@ fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) {
 }
 
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
-                               bool plain, fed_error *err) {
+                               bool plain, uint8_t how, fed_error *err) {
     if (s->phase == OWNERS_SUMMING && s->plain != plain) {
         return fed_fail(
             err, FED_EFORMAT,
             "other ranks send step %u %s, and this rank does not: give all ranks the same rule",
             step, s->plain ? "as float32" : "coded");
     }
+    if (s->phase == OWNERS_SUMMING && s->how != how) {
+        return fed_fail(err, FED_EFORMAT,
+                        "other ranks ask or teach the owners something else in step %u: give all "
+                        "ranks the same options",
+                        step);
+    }
     s->own = x;
     s->own_step = step;
     s->own_plain = plain;
+    s->own_how = how;
     return owners_advance(o, s, err);
 }
 

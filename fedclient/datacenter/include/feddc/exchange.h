@@ -35,6 +35,38 @@ FED_API_BEGIN
  * without being compared.
  */
 
+/*
+ * An optimizer at the owners, as the parameter server of 3LC (figure 1) has it. Without it, ranks
+ * take sums. With `owner` they take the new values of a model, their replica of it, which all
+ * ranks have with the same bits.
+ *
+ * At a step that is not plain, the owner of some values gives their sum to `step`, which changes
+ * the owner's weights. The pull is then the change from replica to weights, by the codec `pull`.
+ * What its message leaves out stays as the difference of weights and replica, and is in the next
+ * change again: this is the residual of pulls. If the codec has no residual, the owner's weights
+ * become the replica. Values that travel as float32 are the new weights themselves, so with
+ * float32 codecs a replica has the bits that an optimizer on every rank would give it.
+ *
+ * The owner's vectors can be asked for and taught: feddc_exchange_ask and feddc_exchange_teach.
+ * Before the first step all ranks teach the weights and FEDDC_REPLICA.
+ *
+ * The functions are called in the engine's thread. An aggregator needs them, too.
+ */
+typedef struct feddc_owner {
+    /* float32[size], in host memory; only the values that this rank owns are read or written */
+    float *weights;
+    /* Step weights offset .. offset + n - 1 with sum[n], the sum of `added` gradients. Called once
+     * for each value that this rank owns and each step; all of a step before any of the next */
+    fed_status (*step)(void *user, uint32_t step, size_t offset, const float *sum, size_t n,
+                       uint32_t added, fed_error *err);
+    /* Write values offset .. offset + n - 1 of vector `what`, or store them. */
+    void (*tell)(void *user, uint32_t what, size_t offset, float *values, size_t n);
+    void (*learn)(void *user, uint32_t what, size_t offset, const float *values, size_t n);
+    void *user; /* the first argument of each */
+} feddc_owner;
+
+enum { FEDDC_REPLICA = 7 }; /* the vector that the exchange itself learns; others are 0 to 6 */
+
 /** Options, the same on all ranks of a worker group except place, trace, device and stream. */
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
@@ -59,6 +91,9 @@ typedef struct feddc_exchange_options {
      * `late` workers, which keep their pushes in their residuals. Needs a codec with a residual.
      * Plain steps wait for all */
     uint32_t late;
+    /* Only with the collective owners, and without nic and device; its memory must outlive the
+     * exchange. NULL: ranks take sums */
+    const feddc_owner *owner;
     struct feddc_trace
         *trace; /* the engine records its spans here; must outlive the exchange; NULL: no trace */
 
@@ -116,8 +151,8 @@ fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exch
                                fed_error *err) FED_CHECKED;
 
 /** Check whether feddc_exchange_open would accept these options for `ranks` ranks, without opening
- * a link. Only link (NULL: any), collective, codec, pull, nic, late, device and stream are read.
- * Errors: as from feddc_exchange_open, without those of the link */
+ * a link. Only link (NULL: any), collective, codec, pull, nic, late, owner, device and stream are
+ * read. Errors: as from feddc_exchange_open, without those of the link */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
@@ -172,6 +207,17 @@ fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, 
 fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
                                       float *sum, fed_error *err) FED_CHECKED;
 
+/** With an owner, as one step of its own: ask the owners for vector `what`, float32[size]. values
+ * is also read, and sent in vain. Errors as of feddc_exchange_take */
+fed_status feddc_exchange_ask(feddc_exchange *x, uint32_t step, uint32_t what, float *values,
+                              fed_error *err) FED_CHECKED;
+
+/** With an owner, as one step of its own: let the owners learn vector `what`. values,
+ * float32[size]: on rank 0 the vector; on return this vector on all ranks. Errors as of
+ * feddc_exchange_take */
+fed_status feddc_exchange_teach(feddc_exchange *x, uint32_t step, uint32_t what, float *values,
+                                fed_error *err) FED_CHECKED;
+
 /** An aggregator's main thread calls this. Returns when all workers have closed. */
 fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) FED_CHECKED;
 
@@ -202,9 +248,9 @@ typedef struct feddc_exchange_state {
 
 void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state);
 
-/** The residuals, for a checkpoint: float32[feddc_exchange_state_size] in host memory. Only while
- * no step is under way. restore needs the rank, number of ranks and options of save. Errors, with a
- * device: FED_ENOMEM, FED_EIO */
+/** The residuals, for a checkpoint: float32[feddc_exchange_state_size] in host memory; with an
+ * owner those of pushes only. Only while no step is under way. restore needs the rank, number of
+ * ranks and options of save. Errors, with a device: FED_ENOMEM, FED_EIO */
 size_t feddc_exchange_state_size(const feddc_exchange *x);
 fed_status feddc_exchange_save(const feddc_exchange *x, float *state, fed_error *err) FED_CHECKED;
 fed_status feddc_exchange_restore(feddc_exchange *x, const float *state,

@@ -35,6 +35,11 @@ FED_API_BEGIN
  * waits layer by layer for the sums, and does the optimizer's step of that layer. The optimizer
  * gets the mean gradient: the sum divided by the number of workers in it, N or N - late.
  *
+ * With `at_owners` each rank computes with a replica, which only pulls change; params and state are
+ * those of the owners, and are complete after feddc_worker_settle, not after feddc_worker_run. Push
+ * residuals, pull residuals (params less replica) and state are in a checkpoint. When a rank has
+ * failed, the others go back to the last settle.
+ *
  * If the net is on a GPU (fedtrain/device.h), gradients, sums and local weights are there too, and
  * during feddc_worker_run also parameters and state. On a GPU a forward pass begins when all sums
  * that it needs have arrived. Either all workers of a worker group have nets on GPUs, or none has.
@@ -45,9 +50,12 @@ struct feddc_watch; /* feddc/control.h */
 
 typedef struct feddc_worker_options {
     /* The caller fills in link, collective, codec, pull, nic, small, bucket, late and trace, the
-     * worker the others. Strings must outlive the worker. */
+     * worker the others, `owner` among them. Strings must outlive the worker. */
     feddc_exchange_options exchange;
     feddc_sync sync;
+    /* The owners step the optimizer, and pulls are changes of the model: feddc_owner. Only with the
+     * rules bitsgd and local, and with the collective owners */
+    bool at_owners;
     double local_rate; /* learning rate of local weights (odsgd, cdsgd); 0: the optimizer's rate */
 
     const fed_arch *arch; /* the net's architecture; must outlive the worker */
@@ -57,8 +65,8 @@ typedef struct feddc_worker_options {
      * not read. */
     fedtrain_job job;
 
-    /* keep a copy of params and state at the last complete step (on a GPU: at the last run's
-     * begin), for another join after a rank has failed */
+    /* keep a copy of params and state at the last complete step (on a GPU: at the last run's begin;
+     * with at_owners: at the last settle), for another join after a rank has failed */
     bool elastic;
     struct feddc_watch *watch; /* gets reports of phases; or NULL; must outlive the worker */
 
@@ -99,9 +107,9 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
 bool feddc_worker_sums_only(const feddc_worker *w);
 fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Train the next steps: fewer only if may_begin ends the run. On return params contains all sums.
- * Two runs of n steps give the same bits as one of 2 n steps. Errors: as of feddc_exchange_take and
- * fedtrain_net_gradient_to */
+/** Train the next steps: fewer only if may_begin ends the run. On return params contains all sums,
+ * except with at_owners. Two runs of n steps give the same bits as one of 2 n steps. Errors: as of
+ * feddc_exchange_take and fedtrain_net_gradient_to */
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) FED_CHECKED;
 
 /** step: the number of steps of the worker group. completed: the number of steps whose sums

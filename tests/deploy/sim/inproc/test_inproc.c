@@ -29,6 +29,11 @@ static const char all_take_part[] =
     "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
     "  \"rounds\": 4, \"cohort\": 12, \"goal\": 12, \"deadline_s\": 20 }\n";
 
+static const char all_diverge[] =
+    "{ \"name\": \"diverges\", \"model\": \"lr\", \"codec_up\": \"eden:p=0.008\",\n"
+    "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 10000, \"rounds\": 4, \"cohort\": 12,\n"
+    "  \"goal\": 12, \"deadline_s\": 20 }\n";
+
 static const char some_are_late[] =
     "{ \"name\": \"some\", \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\",\n"
     "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
@@ -429,6 +434,21 @@ static void who_is_never_there_ends_a_run_with_a_word(void **state) {
     sim_log_free(&log);
 }
 
+/* With such a rate no update is small enough to be counted, in any attempt of the round. */
+static void a_round_whose_updates_are_all_refused_ends_the_run(void **state) {
+    const world *w = *state;
+    static const atomic_int never;
+    const sim_watch watch = {.progress = no_progress, .stop = &never};
+    const sim_options o = options_of(w);
+    sim_log log = {0};
+    fed_error err = {0};
+    write_task(w, all_diverge);
+    assert_int_equal(sim_run(&o, &watch, &log, &err), FED_ERANGE);
+    assert_non_null(strstr(err.text, "round 1 does not end"));
+    assert_non_null(strstr(err.text, "learning_rate"));
+    sim_log_free(&log);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_model_is_bit_for_bit_that_of_a_run_over_https, setup,
@@ -456,6 +476,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_stopped_run_of_an_older_format_is_refused_with_a_word,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_never_there_ends_a_run_with_a_word, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_round_whose_updates_are_all_refused_ends_the_run, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,45 @@ FED_TEST(alternatives_and_ranges_make_the_product) {
     sim_grid_free(&grid);
 }
 
+FED_TEST(keys_with_commas_between_them_vary_together) {
+    static const char lines[] = "strategy, learning_rate,codec_up = fedavg,0.05, float32 | "
+                                "fedadam:lr=0.03,0.01,eden:p=0.1,rotations=2\nseed = 1..2\n";
+    sim_grid grid = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(expand(lines, &grid, &err));
+    assert_int_equal(grid.count, 4);
+    static const char *const values[2][3] = {{"fedavg", "0.05", "float32"},
+                                             {"fedadam:lr=0.03", "0.01", "eden:p=0.1,rotations=2"}};
+    for (size_t k = 0; k < 4; k++) {
+        const sim_scenario *s = &grid.cells[k].scenario;
+        assert_string_equal(s->value[SIM_STRATEGY], values[k / 2][0]);
+        assert_string_equal(s->value[SIM_LEARNING_RATE], values[k / 2][1]);
+        assert_string_equal(s->value[SIM_CODEC_UP], values[k / 2][2]);
+        assert_string_equal(s->value[SIM_SEED], k % 2 == 0 ? "1" : "2");
+    }
+    sim_grid_free(&grid);
+}
+
+FED_TEST(a_written_scenario_keeps_the_keys_that_vary_together) {
+    sim_scenario s = {0}, again = {0};
+    sim_grid grid = {0};
+    fed_error err = {0};
+    fed_writer w;
+    fed_writer_growing(&w);
+    assert_fed_ok_err(
+        sim_scenario_parse("s.txt", "strategy,learning_rate = fedavg,0.05 | krum,0.01", &s, &err));
+    sim_scenario_write(&s, &w);
+    fed_write_printf(&w, "%c", '\0');
+    assert_fed_ok_err(sim_scenario_parse("t.txt", (const char *)w.data, &again, &err));
+    assert_fed_ok_err(sim_grid_expand(&again, &grid, &err));
+    assert_int_equal(grid.count, 2);
+    assert_string_equal(grid.cells[1].name, "learning_rate=0.01,strategy=krum");
+    sim_grid_free(&grid);
+    sim_scenario_free(&s);
+    sim_scenario_free(&again);
+    fed_writer_free(&w);
+}
+
 FED_TEST(a_scenario_without_alternatives_is_one_cell_without_a_name) {
     sim_grid grid = {0};
     fed_error err = {0};
@@ -289,6 +328,11 @@ FED_TEST(senseless_grids_are_refused) {
         {"batch = 1 | | 2\n", "s.txt:1: key \"batch\" has an empty alternative"},
         {"batch = 5..2\n", "a range must ascend"},
         {"batch = 1 | 1\n", "an alternative is given twice"},
+        {"strategy,batch = fedavg,1 | fedadam\n", "s.txt:1: each alternative needs 2 values"},
+        {"strategy,pace = fedavg,1\n", "s.txt:1: key \"pace\" is unknown"},
+        {"strategy,batch = fedavg,1..2\n", "have different numbers of values"},
+        {"strategy,batch = fedavg,1 | krum,2\nbatch = 3\n", "key \"batch\" was given at s.txt:1"},
+        {"strategy,strategy = a,b | c,d\n", "twice"},
         {"batch = 1..100\nseed = 1..100\n", "more than 4096 runs"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {

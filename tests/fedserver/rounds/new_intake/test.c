@@ -36,7 +36,7 @@ static int send_masked(coordinator *c, const test_device *d, const fed_assignmen
 static void a_round_of_masked_updates_commits_and_outlives_a_crash(void **state) {
     coordinator *c = *state;
     float before[VALUES], after[VALUES];
-    coordinator_task(c, TASK("masked sums", "fedavg"));
+    coordinator_task(c, TASK("sealed sums", "fedavg"));
     test_device d[] = {coordinator_enrol(c), coordinator_enrol(c)};
     const fed_assignment work[] = {device_ask_work(c, &d[0]), device_ask_work(c, &d[1])};
     values_of(c, &d[0], &work[0].task, 0, before);
@@ -69,7 +69,7 @@ static void another_task_beside_it_is_plain(void **state) {
 static void an_addition_changes_what_the_updates_were_combined_into(void **state) {
     coordinator *c = *state;
     float before[VALUES], after[VALUES];
-    coordinator_task(c, TASK("masked and moved", "clip:norm=3+fedavg+shift:by=0.25"));
+    coordinator_task(c, TASK("sealed and moved", "clip:norm=3+fedavg+shift:by=0.25"));
     test_device d[] = {coordinator_enrol(c), coordinator_enrol(c)};
     const fed_assignment work[] = {device_ask_work(c, &d[0]), device_ask_work(c, &d[1])};
     values_of(c, &d[0], &work[0].task, 0, before);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -23,9 +24,10 @@ typedef struct program {
     program_way way;
     bool writable; /* could the program change the updates? */
     float first[VALUES];
+    uint64_t asked_of[2]; /* task and round */
 } program;
 
-static void combine(program *p, const uint64_t head[2], const int files[2]) {
+static void combine(program *p, const uint64_t head[4], const int files[2]) {
     const size_t bytes = head[0] * sizeof(uint64_t) + head[1] * sizeof(float);
     const float *rows = mmap(NULL, 24, PROT_READ, MAP_SHARED, files[0], 0);
     uint64_t *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, files[1], 0);
@@ -46,7 +48,7 @@ static void combine(program *p, const uint64_t head[2], const int files[2]) {
 
 static void *serve(void *user) {
     program *p = user;
-    uint64_t head[2] = {0};
+    uint64_t head[4] = {0};
     int files[2] = {-1, -1};
     char room[CMSG_SPACE(sizeof files)];
     struct iovec part = {head, sizeof head};
@@ -58,6 +60,8 @@ static void *serve(void *user) {
     }
     memcpy(files, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof files);
     combine(p, head, files);
+    p->asked_of[0] = head[2];
+    p->asked_of[1] = head[3];
     const struct {
         uint32_t failed;
         char reason[16];
@@ -105,6 +109,8 @@ static fed_status ask(const char *directory, const char *spec, const atomic_bool
     }
     fedserver_rows_sort(&rows);
     rows.stop = stop;
+    rows.task = 7;
+    rows.round = 12;
     const fed_status status =
         strategy.combine.vtable->combine(strategy.combine.param, &rows, u, why);
     fedserver_rows_close(&rows);
@@ -124,7 +130,8 @@ static void expect(program_way way, fed_status status, const char *words) {
         assert_true(p.first[0] == 1 && p.first[1] == 10);
         assert_false(p.writable);
     }
-    program_close(&p);
+    program_close(&p); /* whose thread has ended then */
+    assert_true(p.asked_of[0] == 7 && p.asked_of[1] == 12);
 }
 
 FED_TEST(the_program_gets_the_updates_in_the_order_of_devices_and_gives_the_result) {
@@ -148,5 +155,29 @@ FED_TEST(where_nobody_listens_the_wait_has_an_end) {
     const atomic_bool stop = true;
     assert_fed_status(ask(directory, "custom:wait=86400", &stop, u, &err), FED_ESTATE);
     assert_fed_says(err, "the coordinator ends");
+    fed_test_rmdir(directory);
+}
+
+FED_TEST(a_socket_that_may_not_be_opened_is_told_apart) {
+    char directory[256];
+    float u[VALUES];
+    fed_error err = {0};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(address.sun_path, sizeof address.sun_path, "%.80s/strategy.sock", directory);
+    const int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(chmod(address.sun_path, 0), 0);
+    const bool root = geteuid() == 0; /* who may open everything */
+    if (root) {
+        assert_int_equal(chmod(directory, 0777), 0);
+        assert_int_equal(seteuid(65534), 0);
+    }
+    const fed_status status = ask(directory, "custom:wait=1", NULL, u, &err);
+    assert_true(!root || seteuid(0) == 0);
+    assert_fed_status(status, FED_ETIMEOUT);
+    assert_fed_says(err, "task 7: the socket can't be opened (Permission denied)");
+    close(listener);
     fed_test_rmdir(directory);
 }

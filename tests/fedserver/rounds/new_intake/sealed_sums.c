@@ -4,12 +4,12 @@
 
 #include "fedserver/rounds/intake.h"
 
-extern const fedserver_intake fedserver_intake_masked;
+extern const fedserver_intake fedserver_intake_sealed;
 
 enum { SEALED = 4 };
 
 static bool takes(const fedserver_task *task) {
-    return strncmp(task->name, "masked", strlen("masked")) == 0;
+    return strncmp(task->name, "sealed", strlen("sealed")) == 0;
 }
 
 static fed_status most_bytes(const fedserver_task *task, const fed_layout *layout,
@@ -51,8 +51,8 @@ static fed_status combine(fedserver_rounds *rounds, fedserver_training *t,
     return fedserver_sum_settle(&t->sum, t->task.device_share, weights, &refold, err);
 }
 
-const fedserver_intake fedserver_intake_masked = {
-    .name = "masked",
+const fedserver_intake fedserver_intake_sealed = {
+    .name = "sealed",
     .takes = takes,
     .most_bytes = most_bytes,
     .open = open_sealed,

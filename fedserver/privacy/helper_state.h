@@ -1,0 +1,46 @@
+/* What a helper remembers, in an SQLite file of its own: openings, and the rounds of devices. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_PRIVACY_HELPER_STATE_H
+#define FEDSERVER_PRIVACY_HELPER_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fed/hash.h"
+
+typedef struct fedserver_helper_state fedserver_helper_state;
+
+/** Which opening a row is about. */
+typedef struct fedserver_opened {
+    uint64_t generation, task;
+    uint32_t round;
+} fedserver_opened;
+
+/** Errors: as fedserver_helper_open. */
+fed_status fedserver_helper_state_open(const char *path, fedserver_helper_state **state,
+                                       fed_error *err) FED_CHECKED;
+void fedserver_helper_state_close(fedserver_helper_state *state);
+
+/** Begin a transaction, and end it. A commit is on disk when it returns. */
+fed_status fedserver_helper_state_begin(fedserver_helper_state *state, fed_error *err) FED_CHECKED;
+fed_status fedserver_helper_state_commit(fedserver_helper_state *state, fed_error *err) FED_CHECKED;
+void fedserver_helper_state_rollback(fedserver_helper_state *state);
+
+/** Read the digest of the set that was opened. *found: there is a row. */
+fed_status fedserver_helper_state_find(fedserver_helper_state *state, const fedserver_opened *which,
+                                       bool *found, uint8_t set[FED_SHA256_SIZE],
+                                       fed_error *err) FED_CHECKED;
+fed_status fedserver_helper_state_add(fedserver_helper_state *state, const fedserver_opened *which,
+                                      const uint8_t set[FED_SHA256_SIZE],
+                                      fed_error *err) FED_CHECKED;
+
+/** How often a device took part in a task, and in which round last. 0 and 0: never. */
+fed_status fedserver_helper_state_taken(fedserver_helper_state *state, uint64_t task,
+                                        const uint8_t device[FED_SHA256_SIZE], uint32_t *taken,
+                                        uint32_t *last, fed_error *err) FED_CHECKED;
+fed_status fedserver_helper_state_take(fedserver_helper_state *state, uint64_t task,
+                                       const uint8_t device[FED_SHA256_SIZE], uint32_t round,
+                                       fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,156 @@
+/* The ledger of a task that promises an epsilon, and the noise of its rounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/ledger.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/bytes.h"
+#include "fed/crypto.h"
+#include "fedserver/task/private_task.h"
+
+static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_error *err) {
+    fedserver_training *t = user;
+    if (row->device == FEDSERVER_LEDGER_COPIED) {
+        return fed_fail(err, FED_EFORMAT,
+                        "its ledger is that of a backup, and does not know which devices took part "
+                        "since; say with `fedserver ledger %llu --lost N` how many rounds may have "
+                        "been lost",
+                        (unsigned long long)t->task.wire.id);
+    }
+    return fedserver_marks_set(&t->ledger.taken, row->device, row->taken, err);
+}
+
+fed_status fedserver_ledger_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+    fedserver_marks_free(&t->ledger.taken);
+    return fedserver_task_promises(&t->task)
+               ? rounds->store->ledger_each(rounds->db, t->task.wire.id, note_row, t, err)
+               : FED_OK;
+}
+
+void fedserver_ledger_resume(fedserver_training *t, const fedserver_round_row *row) {
+    t->settled = (fedserver_settled_set){.clip = row->clip, .sigma2 = row->sigma2, .rho = row->rho};
+    memcpy(t->settled.set_digest, row->set_digest, sizeof row->set_digest);
+    memcpy(t->settled.noise_key, row->noise_key, sizeof row->noise_key);
+}
+
+bool fedserver_ledger_allows(const fedserver_training *t, int64_t device) {
+    return !fedserver_task_promises(&t->task) ||
+           fedserver_marks_get(&t->ledger.taken, device, 0) < (int64_t)t->task.participations;
+}
+
+static int by_device(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The digest of the set: SHA-256 of task, round and, in their order, the ids of its devices. Each
+ * has one update in a round, and the key is the round's, so this names the updates. */
+static fed_status name_set(fedserver_training *t, fed_error *err) {
+    int64_t *devices = malloc(t->sum.updates * sizeof *devices);
+    fed_writer w;
+    fed_writer_growing(&w);
+    if (devices == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the devices of a round");
+    }
+    for (uint32_t k = 0; k < t->sum.updates; k++) {
+        devices[k] = t->sum.contributions[k].device;
+    }
+    qsort(devices, t->sum.updates, sizeof *devices, by_device);
+    fed_write_u64(&w, t->task.wire.id);
+    fed_write_u32(&w, t->round.number);
+    for (uint32_t k = 0; k < t->sum.updates; k++) {
+        fed_write_u64(&w, (uint64_t)devices[k]);
+    }
+    const fed_status status = w.status;
+    if (status == FED_OK) {
+        fed_sha256(w.data, w.len, t->settled.set_digest);
+    }
+    fed_writer_free(&w);
+    free(devices);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "out of memory for the devices of a round");
+}
+
+static fed_status charge_devices(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+    FED_TRY(rounds->store->ledger_charge(rounds->db, t->task.wire.id, t->round.number, err));
+    for (uint32_t k = 0; k < t->sum.updates; k++) {
+        const int64_t device = t->sum.contributions[k].device;
+        if (!fedserver_ledger_allows(t, device)) {
+            return fed_fail(err, FED_ESTATE,
+                            "task %llu: device %lld has no participation left, and an update in "
+                            "round %u; nothing of the round is released",
+                            (unsigned long long)t->task.wire.id, (long long)device,
+                            t->round.number);
+        }
+        FED_TRY(fedserver_marks_set(&t->ledger.taken, device,
+                                    fedserver_marks_get(&t->ledger.taken, device, 0) + 1, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training *t,
+                                   fed_error *err) {
+    if (!fedserver_task_promises(&t->task)) {
+        return FED_OK;
+    }
+    /* S19 in docs/durability.md: a round is charged once, before its noise has a key. */
+    assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->settled.sigma2 == 0);
+    assert(t->sum.updates == t->round.received);
+    FED_TRY(charge_devices(rounds, t, err));
+    FED_TRY(name_set(t, err));
+    const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
+    t->settled.clip = told.clip;
+    t->settled.sigma2 = told.sigma2;
+    t->settled.rho = fedserver_promise_of(&t->task, &t->arch.layout).cost;
+    const fed_status status = fed_random(t->settled.noise_key, sizeof t->settled.noise_key);
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "the system gives no random bytes for a round's noise");
+}
+
+fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *t,
+                                 const fedcodec_ring *ring, uint32_t *sums, fed_error *err) {
+    (void)rounds;
+    const size_t fields = ring->shape.fields;
+    fedserver_variance variance;
+    if (!fedserver_task_promises(&t->task)) {
+        return FED_OK;
+    }
+    /* S19 in docs/durability.md: the round is charged. */
+    assert(t->settled.sigma2 > 0);
+    int64_t *noise = malloc(fields * sizeof *noise);
+    fed_status status =
+        noise != NULL ? fedserver_variance_of(t->settled.sigma2, &variance) : FED_ENOMEM;
+    if (status == FED_OK) {
+        status = fedserver_noise_draw(t->settled.noise_key, t->settled.set_digest, variance, noise,
+                                      fields);
+    }
+    for (size_t i = 0; i < fields && status == FED_OK; i++) {
+        sums[i] += (uint32_t)noise[i];
+    }
+    free(noise);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "the noise of round %u can't be drawn: %s",
+                                       t->round.number, fed_status_text(status));
+}
+
+fed_status fedserver_ledger_next(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+    uint64_t left = 1;
+    t->settled = (fedserver_settled_set){0};
+    if (fedserver_task_promises(&t->task)) {
+        FED_TRY(rounds->store->ledger_left(rounds->db, t->task.wire.id, t->task.tag,
+                                           t->task.participations, &left, err));
+    }
+    if (left == 0 && t->round.number < t->task.rules.rounds) {
+        const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
+        fed_logf_about(rounds->log, FED_LOG_WARN, &about,
+                       "task %llu (%s): round %u is the last one for its budget: every device has "
+                       "taken part %u times",
+                       (unsigned long long)t->task.wire.id, t->task.name, t->round.number,
+                       t->task.participations);
+        t->task.rules.rounds = t->round.number;
+    }
+    return FED_OK;
+}

@@ -1,0 +1,52 @@
+/* Counts in how many rounds each device takes part, where a task promises an epsilon, and makes the
+ * noise of such rounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_LEDGER_H
+#define FEDSERVER_LEDGER_H
+
+#include "fedcodec/ring.h"
+#include "fedserver/rounds/rounds.h"
+
+/*
+ * S19 in docs/durability.md: a round is charged before it is released, and released once. The
+ * steps:
+ *
+ *     fedserver_ledger_allows   before a lease, and when an update comes: is a participation left?
+ *     fedserver_ledger_charge   in the transaction that settles the set: charges each device of it,
+ *                               and draws the key of the round's noise
+ *     fedserver_ledger_open     when the version is made: adds the noise to the sum
+ *     fedserver_ledger_next     in the transaction that commits the round, which deletes the key
+ *
+ * The noise is a function of key and set. So a version that is made again, after a death, has the
+ * same bits. Where no thread makes the version, all steps are one transaction, and a death undoes
+ * them all. These functions do nothing to tasks that promise nothing.
+ */
+
+/** Read the task's ledger. FED_EFORMAT: it is that of a copy, and a person must say how many rounds
+ * it does not know. */
+fed_status fedserver_ledger_load(fedserver_rounds *rounds, fedserver_training *training,
+                                 fed_error *err) FED_CHECKED;
+
+/** Take what the row of the open round says of its set. */
+void fedserver_ledger_resume(fedserver_training *training, const fedserver_round_row *row);
+
+/** Has the device a participation left? True for every task that promises nothing. */
+bool fedserver_ledger_allows(const fedserver_training *training, int64_t device);
+
+/** Charge a participation to each device of the round's set, which is settled now. FED_ESTATE: a
+ * device of the set has none left. */
+fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training *training,
+                                   fed_error *err) FED_CHECKED;
+
+/** Add the noise to the opened sum of a round: uint32_t sums[ring->shape.fields], which count
+ * modulo 2^w. Only what the training has of the round is used, so a thread may call it. */
+fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *training,
+                                 const fedcodec_ring *ring, uint32_t *sums,
+                                 fed_error *err) FED_CHECKED;
+
+/** The round is over. If no enrolled device has a participation left, this round becomes the task's
+ * last one. */
+fed_status fedserver_ledger_next(fedserver_rounds *rounds, fedserver_training *training,
+                                 fed_error *err) FED_CHECKED;
+
+#endif

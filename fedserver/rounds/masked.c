@@ -1,0 +1,131 @@
+/* The form `masked` of updates: fields of a private task, of which only the sum is read. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/masked.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/own_metrics.h"
+#include "fed/private_terms.h"
+#include "fedserver/rounds/intake.h"
+#include "fedserver/rounds/ledger.h"
+#include "fedserver/task/private_task.h"
+
+extern const fedserver_intake fedserver_intake_masked;
+
+fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout *layout,
+                                    uint32_t round) {
+    fedcodec_ring ring = {.shape = fedserver_private_fields(task, layout)};
+    fed_privacy_draw(task->wire.id, round, ring.draw);
+    return ring;
+}
+
+/* What stands before the fields: FED_OWN_ENVELOPE, and what the device says to its helpers. */
+static size_t head_bytes(const fedserver_task *task) {
+    const unsigned helpers = fedserver_task_has_helper(task);
+    return helpers > 0 ? 1 + fed_private_bytes(helpers) : FED_PRIVATE_HEAD;
+}
+
+static fed_status most_bytes(const fedserver_task *task, const fed_layout *layout,
+                             const fedserver_phase *phase, uint64_t *most, fed_error *err) {
+    (void)phase; /* no phase of a private task changes the codec */
+    (void)err;
+    *most = head_bytes(task) + fedserver_private_fields(task, layout).bytes;
+    return FED_OK;
+}
+
+/* An update says nothing of the device's data beside its fields. */
+static fed_status check_head(const fedserver_update *update, fed_error *why) {
+    if (update->head.samples != 1 || update->head.loss != 0 || update->own.count > 0) {
+        return fed_fail(why, FED_EFORMAT,
+                        "an update of a private task has 1 sample, loss 0 and no custom metrics; "
+                        "this device's software says more");
+    }
+    return FED_OK;
+}
+
+/* The fields are the last bytes of the update. Before them stands how they are masked. */
+static const uint8_t *fields_of(const fedserver_update *update, size_t bytes) {
+    return update->envelope + (update->envelope_len - bytes);
+}
+
+static fed_status open_fields(const fedserver_task *task, const fed_layout *layout,
+                              fedserver_update *update, fed_error *why) {
+    const fedcodec_ring ring = fedserver_masked_ring(task, layout, update->head.round);
+    const size_t bytes = ring.shape.bytes;
+    const unsigned helpers = fedserver_task_has_helper(task);
+    FED_TRY(check_head(update, why));
+    if (update->envelope_len != head_bytes(task) + bytes) {
+        return fed_fail(why, FED_EFORMAT, "this task's updates have %zu bytes of fields, not %zu",
+                        bytes, update->envelope_len);
+    }
+    if (update->envelope[0] != FED_OWN_ENVELOPE || update->envelope[1] != helpers) {
+        return fed_fail(why, FED_EFORMAT, "the update is for %u helpers; this task has %u",
+                        (unsigned)update->envelope[1], helpers);
+    }
+    /* Masked fields are any bits: what a device hides there, rounds/openings.h can't see either. */
+    return helpers > 0 ? FED_OK : fedcodec_ring_check(&ring, fields_of(update, bytes), bytes, why);
+}
+
+static void drop(fedserver_update *update) {
+    (void)update; /* it owns nothing */
+}
+
+static fed_status add(fedserver_sum *sum, const fedserver_update *update,
+                      const fedserver_contribution *contribution, fed_error *err) {
+    fedserver_contribution noted = *contribution;
+    /* D3 in docs/durability.md: each device counts once, so the sum can't wrap around. */
+    assert(noted.weight == 1);
+    FED_TRY(fedserver_sum_reserve(sum, err));
+    fedcodec_ring_add(&(fedcodec_ring){.shape = sum->shape}, fields_of(update, sum->shape.bytes),
+                      sum->fields);
+    noted.loss = NAN;
+    fedserver_sum_note(sum, &noted);
+    return FED_OK;
+}
+
+/* Open a copy of the sum, and make it the change. */
+static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t,
+                           const fedcodec_ring *ring, uint32_t *sums, float *change,
+                           fed_error *err) {
+    if (rounds->opening != NULL) {
+        FED_TRY(rounds->opening(rounds, t, ring, sums, err));
+    }
+    FED_TRY(fedserver_ledger_open(rounds, t, ring, sums, err));
+    (void)fedcodec_ring_sums(ring, sums);
+    /* A divisor that follows from the data would say something of it. */
+    const uint32_t divisor =
+        fedserver_task_promises(&t->task) ? t->task.rules.goal : t->sum.updates;
+    fedcodec_ring_change(ring, sums, (double)divisor, change);
+    return FED_OK;
+}
+
+static fed_status combine(fedserver_rounds *rounds, fedserver_training *t,
+                          fedserver_weights *weights, float *change, fed_error *err) {
+    bool refold = false;
+    const double no_limit = 1;
+    FED_TRY(fedserver_sum_settle(&t->sum, no_limit, weights, &refold, err));
+    /* D3 in docs/durability.md: each update counts once, whatever its device claims. */
+    assert(!refold && weights->weight == t->sum.updates && t->sum.fields != NULL);
+    const fedcodec_ring ring = fedserver_masked_ring(&t->task, &t->arch.layout, t->round.number);
+    uint32_t *sums = malloc(ring.shape.fields * sizeof *sums);
+    if (sums == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the sum of a private round");
+    }
+    memcpy(sums, t->sum.fields, ring.shape.fields * sizeof *sums);
+    const fed_status status = open_sum(rounds, t, &ring, sums, change, err);
+    free(sums);
+    return status;
+}
+
+const fedserver_intake fedserver_intake_masked = {
+    .name = "masked",
+    .takes = fedserver_task_is_private,
+    .most_bytes = most_bytes,
+    .open = open_fields,
+    .drop = drop,
+    .add = add,
+    .combine = combine,
+};

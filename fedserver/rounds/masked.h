@@ -1,0 +1,26 @@
+/* The form `masked` of updates: fields of a private task, of which only the sum is read. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_MASKED_H
+#define FEDSERVER_MASKED_H
+
+#include "fedcodec/ring.h"
+#include "fedserver/rounds/rounds.h"
+
+/** The shape and the draw of a round of a private task. */
+fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout *layout,
+                                    uint32_t round);
+
+/*
+ * Between "the set of updates is settled" and "the version is committed" stands the opening:
+ * fedserver_rounds.opening (rounds.h). It is called once a combination, with a copy of the sum:
+ *
+ *     sums    uint32_t[ring->shape.fields], the sum of all fields of the set, modulo 2^32. The
+ *             opening takes masks off and adds noise, in place; what is left counts modulo 2^w
+ *     training, contributions   training->sum has the set; training->round.number is the round
+ *
+ * It may run in the thread of a closing, with that thread's store. It must be a function of the
+ * set and of what the store keeps of the round (D3 in docs/durability.md): after a restart it is
+ * called again. NULL: masks of 0, no noise. An error ends the combination; nothing was changed.
+ */
+
+#endif

@@ -1,0 +1,205 @@
+/* Makes a helper's question of stored updates, keeps its reply, and takes the masks off the sum. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/openings.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedcodec/ring.h"
+#include "fedserver/rounds/masked.h"
+#include "fedserver/task/private_task.h"
+
+enum { HASHED = 256 /* values that are made bytes at a time */ };
+
+/* SHA-256 of the values as little-endian bytes, once a version. */
+static void hash_model(fedserver_training *t) {
+    uint8_t bytes[4 * HASHED];
+    fed_sha256_sum sum;
+    if (t->hashed && t->hashed_version == t->versions.version) {
+        return;
+    }
+    fed_sha256_begin(&sum);
+    for (size_t at = 0; at < t->arch.layout.size; at += HASHED) {
+        const size_t left = t->arch.layout.size - at;
+        fed_writer w;
+        fed_writer_fixed(&w, bytes, sizeof bytes);
+        for (size_t i = 0; i < HASHED && i < left; i++) {
+            fed_write_f32(&w, t->versions.values[at + i]);
+        }
+        fed_sha256_add(&sum, bytes, w.len);
+    }
+    fed_sha256_end(&sum, t->model_hash);
+    t->hashed = true;
+    t->hashed_version = t->versions.version;
+}
+
+void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms) {
+    const fedcodec_ring ring = fedserver_masked_ring(&t->task, &t->arch.layout, t->round.number);
+    hash_model(t);
+    memset(terms, 0, sizeof *terms);
+    terms->task = t->task.wire.id;
+    terms->round = t->round.number;
+    memcpy(terms->model, t->model_hash, sizeof terms->model);
+    fed_sha256(t->task.wire.model, strlen(t->task.wire.model), terms->layout);
+    memcpy(terms->codec_up, t->task.wire.codec_up, sizeof terms->codec_up);
+    terms->width = ring.shape.width;
+    terms->fields = ring.shape.fields;
+    memcpy(terms->draw, ring.draw, sizeof terms->draw);
+    terms->privacy = fedserver_privacy_of(&t->task, &t->arch.layout);
+}
+
+/* Read what stands between an update's first byte and its fields. */
+static fed_status read_private(const fedserver_update *update, fed_private *sealed) {
+    fed_reader r;
+    FED_REQUIRE(update->envelope_len > 0, FED_EFORMAT);
+    fed_reader_init(&r, update->envelope + 1, update->envelope_len - 1);
+    return fed_private_read(&r, sealed);
+}
+
+fed_status fedserver_openings_check(fedserver_training *t,
+                                    const uint8_t fingerprint[FED_SHA256_SIZE],
+                                    const fedserver_update *update, fed_error *why) {
+    fed_private sealed;
+    fed_private_terms terms;
+    uint8_t digest[FED_SHA256_SIZE], signer[FED_SHA256_SIZE];
+    fed_error reason;
+    if (!fedserver_task_has_helper(&t->task)) {
+        return FED_OK;
+    }
+    if (read_private(update, &sealed) != FED_OK) {
+        return fed_fail(why, FED_EFORMAT, "what this update says to the helper is damaged");
+    }
+    fedserver_openings_terms(t, &terms);
+    fed_private_terms_digest(&terms, digest);
+    if (memcmp(digest, sealed.terms, sizeof digest) != 0) {
+        return fed_fail(why, FED_EFORMAT,
+                        "this update was made under other terms than those of round %u; check in, "
+                        "and train its model",
+                        t->round.number);
+    }
+    fed_point_fingerprint(sealed.point, signer);
+    if (memcmp(signer, fingerprint, sizeof signer) != 0) {
+        return fed_fail(why, FED_EFORMAT, "this update is signed by another device's key");
+    }
+    if (fed_private_check(&sealed, update->head.lease, &reason) != FED_OK) {
+        return fed_fail(why, FED_EFORMAT, "the device's signature to the helper is wrong: %.200s",
+                        reason.text);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_training *t,
+                                    bool *awaits, fed_error *err) {
+    *awaits = false;
+    if (t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL && t->given == NULL &&
+        fedserver_task_has_helper(&t->task)) {
+        bool found = false;
+        FED_TRY(rounds->store->opening_find(rounds->db, t->task.wire.id, t->round.number, NULL, 0,
+                                            &found, err));
+        *awaits = !found;
+    }
+    return FED_OK;
+}
+
+/* A question that grows. */
+typedef struct growing {
+    fedserver_inquiry *question;
+    size_t room;
+} growing;
+
+static fed_status add_device(void *user, const fedserver_update_row *row, const uint8_t *body,
+                             size_t len, fed_error *err) {
+    growing *g = user;
+    fedserver_update update;
+    fedserver_inquiry *q = g->question;
+    if (q->count == g->room) {
+        g->room = g->room > 0 ? 2 * g->room : 64;
+        fedserver_sealed *more = realloc(q->devices, g->room * sizeof *more);
+        if (more == NULL) {
+            return fed_fail(err, FED_ENOMEM, "out of memory for a question to the helper");
+        }
+        q->devices = more;
+    }
+    fedserver_sealed *sealed = &q->devices[q->count];
+    if (fedserver_intake_read(body, len, &update, err) != FED_OK ||
+        read_private(&update, &sealed->private_) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "a stored update of task %llu is damaged",
+                        (unsigned long long)row->task);
+    }
+    sealed->lease = row->lease;
+    q->count++;
+    return FED_OK;
+}
+
+fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_training *t,
+                                       fedserver_inquiry *question, fed_error *err) {
+    growing g = {.question = question};
+    memset(question, 0, sizeof *question);
+    fedserver_openings_terms(t, &question->terms);
+    const fed_status status = rounds->store->update_each(rounds->db, t->task.wire.id,
+                                                         t->round.number, add_device, &g, err);
+    if (status != FED_OK) {
+        fedserver_inquiry_free(question);
+    }
+    return status;
+}
+
+/* Is the reply about this question? */
+static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
+    uint8_t set[FED_SHA256_SIZE];
+    FED_TRY(fedserver_inquiry_digest(q, set));
+    if (memcmp(set, reply->set, sizeof set) != 0) {
+        return fed_fail(why, FED_EFORMAT, "these masks are of another set of updates; ask again");
+    }
+    const uint64_t wanted = fed_private_packed(q->terms.width, q->terms.fields);
+    return reply->fields_len == wanted
+               ? FED_OK
+               : fed_fail(why, FED_EFORMAT, "an opening of this round has %llu bytes, not %zu",
+                          (unsigned long long)wanted, reply->fields_len);
+}
+
+fed_status fedserver_openings_take(fedserver_rounds *rounds, fedserver_training *t,
+                                   const fedserver_reply *reply, fed_error *why, fed_error *err) {
+    fedserver_inquiry question;
+    FED_TRY(fedserver_openings_question(rounds, t, &question, err));
+    fed_status status = fits(&question, reply, why);
+    fedserver_inquiry_free(&question);
+    if (status == FED_OK) {
+        status = rounds->store->opening_put(rounds->db, t->task.wire.id, t->round.number,
+                                            reply->fields, reply->fields_len, err);
+    }
+    return status;
+}
+
+fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver_training *t,
+                                       const struct fedcodec_ring *ring, uint32_t *sums,
+                                       fed_error *err) {
+    const size_t len = ring->shape.bytes;
+    bool found = false;
+    if (!fedserver_task_has_helper(&t->task)) {
+        return FED_OK;
+    }
+    uint8_t *fields = malloc(len);
+    uint32_t *masks = malloc(ring->shape.fields * sizeof *masks);
+    fed_status status = fields != NULL && masks != NULL
+                            ? FED_OK
+                            : fed_fail(err, FED_ENOMEM, "out of memory for a round's masks");
+    if (status == FED_OK) {
+        status = rounds->store->opening_find(rounds->db, t->task.wire.id, t->round.number, fields,
+                                             len, &found, err);
+    }
+    if (status == FED_OK && !found) {
+        status = fed_fail(err, FED_ENOTFOUND, "the store has no opening of task %llu, round %u",
+                          (unsigned long long)t->task.wire.id, t->round.number);
+    }
+    if (status == FED_OK) {
+        fed_private_unpack(fields, ring->shape.width, 0, masks, ring->shape.fields);
+        for (size_t i = 0; i < ring->shape.fields; i++) {
+            sums[i] -= masks[i];
+        }
+    }
+    free(masks);
+    free(fields);
+    return status;
+}

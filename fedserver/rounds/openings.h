@@ -1,0 +1,50 @@
+/* Private rounds with a helper: what devices signed, what the helper is asked, its reply. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_OPENINGS_H
+#define FEDSERVER_OPENINGS_H
+
+#include "fedserver/private_opening.h"
+#include "fedserver/rounds/intake.h"
+#include "fedserver/rounds/rounds.h"
+
+/*
+ * A round of a task with a helper stays in CLOSING until the store has the helper's opening: the
+ * sum of the masks of the round's set of updates. The set was settled in the transaction that began
+ * the closing (S5 in docs/durability.md), so the helper is asked the same question after each
+ * restart, by each leader. The opening is stored before the version is made, and deleted with the
+ * round's updates.
+ */
+
+/** The terms of the round that is open. *terms is the training's until its version changes. */
+void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms);
+
+/**
+ * Check what an update says to the helper, after intake->open: that the device with this
+ * fingerprint signed it for its lease, under the round's terms. FED_EFORMAT: *why is a text for the
+ * device. A task without a helper passes.
+ */
+fed_status fedserver_openings_check(fedserver_training *t,
+                                    const uint8_t fingerprint[FED_SHA256_SIZE],
+                                    const fedserver_update *update, fed_error *why) FED_CHECKED;
+
+/** Set *awaits: does the round wait for its opening? Reads the store if the round is closing. */
+fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_training *t,
+                                    bool *awaits, fed_error *err) FED_CHECKED;
+
+/** Make the question of a round that closes, from the stored updates. Free it with
+ * fedserver_inquiry_free. */
+fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_training *t,
+                                       fedserver_inquiry *question, fed_error *err) FED_CHECKED;
+
+/** Store the masks that a helper sent for the round that closes. Refused unless they are for this
+ * set, in this length: FED_EFORMAT, *why says so. */
+fed_status fedserver_openings_take(fedserver_rounds *rounds, fedserver_training *t,
+                                   const fedserver_reply *reply, fed_error *why,
+                                   fed_error *err) FED_CHECKED;
+
+/** fedserver_rounds.opening: take the masks off a sum. */
+fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver_training *training,
+                                       const struct fedcodec_ring *ring, uint32_t *sums,
+                                       fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,60 @@
+/* POST /v1/helper: a helper of private sums asks what it owes, and waits until it owes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "fedserver/rounds/openings.h"
+#include "fedserver/routes/answers.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/task/private_task.h"
+
+enum { HOLD_LIMIT_MS = 55000 };
+
+static fed_status answer_question(fedserver *server, fedserver_training *t,
+                                  fedserver_response *response, fed_error *err) {
+    fedserver_inquiry question;
+    fed_writer body;
+    FED_TRY(fedserver_openings_question(&server->rounds, t, &question, err));
+    fed_writer_growing(&body);
+    fedserver_inquiry_write(&body, &question);
+    fedserver_inquiry_free(&question);
+    return fedserver_answer(response, 200, "application/octet-stream", &body, err);
+}
+
+/* Does the round of this task wait for the helper with this key? */
+static fed_status waits_for(fedserver *server, const fedserver_training *t,
+                            const uint8_t key[FED_SEAL_KEY], bool *waits, fed_error *err) {
+    FED_TRY(fedserver_openings_await(&server->rounds, t, waits, err));
+    if (*waits) {
+        const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
+        *waits = memcmp(told.helper_key[0], key, FED_SEAL_KEY) == 0;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_post_helper(fedserver *server, const fedserver_call *call,
+                                 fedserver_response *response, fed_error *err) {
+    fed_reader r;
+    fed_reader_init(&r, call->request->body, call->request->body_len);
+    const uint8_t *key = fed_read_bytes(&r, FED_SEAL_KEY);
+    const uint32_t hold_ms = fed_read_u32(&r);
+    if (fed_reader_end(&r) != FED_OK) {
+        return fedserver_answer_error(response, err, 400, "bad_request",
+                                      "the body is not a helper's question: its seal key, and how "
+                                      "long it waits, as in docs/protocol.md");
+    }
+    for (size_t k = 0; k < server->rounds.task_count; k++) {
+        bool waits = false;
+        FED_TRY(waits_for(server, server->rounds.tasks[k], key, &waits, err));
+        if (waits) {
+            return answer_question(server, server->rounds.tasks[k], response, err);
+        }
+    }
+    const int64_t limit_ms = hold_ms < HOLD_LIMIT_MS ? hold_ms : HOLD_LIMIT_MS;
+    if (limit_ms > call->request->waited_ms) {
+        response->hold = true;
+        response->hold_ms = (uint32_t)(limit_ms - call->request->waited_ms);
+        return FED_OK;
+    }
+    response->status = 204;
+    return FED_OK;
+}

@@ -1,0 +1,74 @@
+/* POST /v1/opening: a helper's reply to a question, in pieces: masks, or why there are none. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/openings.h"
+#include "fedserver/rounds/training.h"
+#include "fedserver/routes/answers.h"
+#include "fedserver/routes/message_pieces.h"
+
+enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
+
+/* The helper opens nothing: say why in the log. The round goes on waiting. */
+static fed_status note_refusal(fedserver *server, const fedserver_training *t,
+                               const fedserver_reply *reply) {
+    const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
+    fed_logf_about(
+        server->log, FED_LOG_ERROR, &about, "task %llu: the helper does not open round %u (%s): %s",
+        (unsigned long long)t->task.wire.id, t->round.number, reply->word, reply->sentence);
+    return FED_OK;
+}
+
+static fed_status take_reply(fedserver *server, const fedserver_call *call,
+                             const fedserver_reply *reply, fedserver_response *response,
+                             fed_error *err) {
+    fedserver_training *t = fedserver_rounds_task(&server->rounds, reply->task);
+    fed_error why = {0};
+    bool awaits = false;
+    if (t != NULL) {
+        FED_TRY(fedserver_openings_await(&server->rounds, t, &awaits, err));
+    }
+    if (!awaits || t->round.number != reply->round) {
+        return fedserver_answer_error(response, err, 409, "round_closed",
+                                      "no round of this task waits for this opening; ask again");
+    }
+    if (reply->word[0] != '\0') {
+        return note_refusal(server, t, reply);
+    }
+    const fed_status status = fedserver_openings_take(&server->rounds, t, reply, &why, err);
+    if (status == FED_EFORMAT && why.text[0] != '\0') {
+        return fedserver_answer_error(response, err, 409, "another_set", "%s", why.text);
+    }
+    FED_TRY(status);
+    return fedserver_training_advance(&server->rounds, t, call->now_ms, err);
+}
+
+static fed_status take_message(fedserver *server, const fedserver_call *call, const uint8_t *bytes,
+                               size_t len, uint64_t digest, fedserver_response *response,
+                               fed_error *err) {
+    fedserver_reply reply;
+    fed_reader r;
+    (void)digest;
+    fed_reader_init(&r, bytes, len);
+    const fed_status read = fedserver_reply_read(&r, &reply);
+    if (read == FED_EFORMAT) {
+        return fedserver_answer_error(response, err, 400, "bad_opening",
+                                      "the body is not an opening as in docs/protocol.md");
+    }
+    FED_TRY(read);
+    const fed_status status = take_reply(server, call, &reply, response, err);
+    fedserver_reply_free(&reply);
+    return status;
+}
+
+fed_status fedserver_post_opening(fedserver *server, const fedserver_call *call,
+                                  fedserver_response *response, fed_error *err) {
+    fedserver_piece piece;
+    if (!fedserver_piece_read(call->request, &piece)) {
+        return fedserver_answer_error(response, err, 400, "bad_opening",
+                                      "the body is not a piece as in docs/protocol.md");
+    }
+    if (piece.head.total > fedserver_update_limit(server) + HEAD_MOST) {
+        return fedserver_answer_error(response, err, 413, "too_large",
+                                      "no opening of a running task can be so large");
+    }
+    return fedserver_piece_take(server, call, &piece, take_message, response, err);
+}

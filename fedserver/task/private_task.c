@@ -1,0 +1,244 @@
+/* What devices are told of a private task, and which settings do not go with one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/task/private_task.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "fed/point.h"
+#include "fedcodec/ring.h"
+#include "fedserver/privacy/accountant.h"
+#include "fedserver/privacy/sampler.h"
+#include "fedserver/task/phases.h"
+
+static bool is_ring(const char *codec_up) {
+    fedcodec codec;
+    return fedcodec_parse(codec_up, &codec, NULL) == FED_OK && fedcodec_is_ring(codec.vtable);
+}
+
+bool fedserver_task_is_private(const fedserver_task *task) {
+    return task->clip > 0;
+}
+
+bool fedserver_task_promises(const fedserver_task *task) {
+    return task->epsilon > 0;
+}
+
+bool fedserver_task_has_helper(const fedserver_task *task) {
+    return task->helper[0] != '\0';
+}
+
+static double multiplier(const fedserver_task *task) {
+    return fedserver_privacy_z(task->epsilon, task->delta, task->participations, 1);
+}
+
+/* The fields' shape. A stored task was checked, so its codec is known. */
+static fed_privacy_fields shape_of(const fedserver_task *task, const fed_privacy *told,
+                                   const fed_layout *layout) {
+    fedcodec codec;
+    if (fedcodec_parse(task->wire.codec_up, &codec, NULL) != FED_OK) {
+        return (fed_privacy_fields){0};
+    }
+    return fed_privacy_shape(told, (unsigned)codec.param[0], codec.param[1], layout->size);
+}
+
+fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *layout) {
+    fed_privacy told = {0};
+    if (!fedserver_task_is_private(task)) {
+        return told;
+    }
+    told.clip = task->clip;
+    told.minimum = task->rules.minimum;
+    told.goal = task->rules.goal;
+    told.cohort = task->rules.cohort;
+    told.apart = 1;
+    if (fedserver_task_promises(task)) {
+        const double sigma = multiplier(task) * shape_of(task, &told, layout).reach;
+        told.sigma2 = fmax(sigma * sigma, FEDSERVER_VARIANCE_LEAST);
+        told.epsilon = task->epsilon;
+        told.delta = task->delta;
+        told.participations = task->participations;
+    }
+    if (fedserver_task_has_helper(task)) {
+        /* A stored task was checked, so its key is one. */
+        told.helpers = fed_unhex(task->helper, told.helper_key[0], FED_SEAL_KEY) == FED_OK;
+    }
+    return told;
+}
+
+fed_privacy_fields fedserver_private_fields(const fedserver_task *task, const fed_layout *layout) {
+    const fed_privacy told = fedserver_privacy_of(task, layout);
+    return shape_of(task, &told, layout);
+}
+
+fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_layout *layout) {
+    enum { LOUD = 2 }; /* 1 / 0.5 */
+    const fed_privacy told = fedserver_privacy_of(task, layout);
+    const fed_privacy_fields shape = shape_of(task, &told, layout);
+    const double goal = task->rules.goal, z = multiplier(task);
+    /* the noise of one device's share: z D g sqrt(k') in lengths of the clip */
+    const double noise =
+        sqrt(told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
+    const double ratio = noise / goal / sqrt(task->rules.rounds);
+    return (fedserver_promise){.z = z,
+                               .cost = fedserver_privacy_cost(z, 1),
+                               .ratio = ratio,
+                               .goal = ceil(goal * ratio * LOUD)};
+}
+
+double fedserver_promise_spent(const fedserver_task *task, uint32_t taken) {
+    return fedserver_privacy_epsilon(taken * fedserver_privacy_cost(multiplier(task), 1),
+                                     task->delta);
+}
+
+/* A line for each setting that does not go with a private task. */
+typedef struct fault {
+    bool found;
+    fedserver_field_id id;
+    const char *why;
+} fault;
+
+static fed_status first_of(const fault *faults, size_t n, fedserver_field_id *id, fed_error *why) {
+    for (size_t k = 0; k < n; k++) {
+        if (faults[k].found) {
+            *id = faults[k].id;
+            return fed_fail(why, FED_EINVAL, "%s", faults[k].why);
+        }
+    }
+    return FED_OK;
+}
+
+/* Are these two codecs? The spec of a phase may not be canonical yet. */
+static bool differ(const char *a, const char *b) {
+    char one[FEDCODEC_SPEC] = "", other[FEDCODEC_SPEC] = "";
+    fedcodec codec;
+    if (fedcodec_parse(a, &codec, NULL) == FED_OK) {
+        fedcodec_format(&codec, one);
+    }
+    if (fedcodec_parse(b, &codec, NULL) == FED_OK) {
+        fedcodec_format(&codec, other);
+    }
+    return strcmp(one, other) != 0;
+}
+
+static bool changes_codec_up(const fedserver_task *task) {
+    bool changes = false;
+    for (uint32_t k = 0; k < task->phase_count; k++) {
+        changes |= differ(task->phases[k].codec_up, task->wire.codec_up);
+    }
+    return changes;
+}
+
+static bool any_ring(const fedserver_task *task) {
+    bool any = is_ring(task->wire.codec_up);
+    for (uint32_t k = 0; k < task->phase_count; k++) {
+        any |= is_ring(task->phases[k].codec_up);
+    }
+    return any;
+}
+
+/* Does the optimizer of a phase have +scaffold? It can't come with a later phase. */
+static bool has_scaffold(const fedserver_task *task) {
+    fed_optimizer optimizer;
+    return fed_optimizer_parse(task->wire.optimizer, task->wire.learning_rate, &optimizer, NULL) ==
+               FED_OK &&
+           optimizer.scaffold_share > 0;
+}
+
+static bool has_bad_helper(const fedserver_task *task) {
+    uint8_t key[FED_SEAL_KEY];
+    fed_error why;
+    return task->helper[0] != '\0' && (fed_unhex(task->helper, key, sizeof key) != FED_OK ||
+                                       fed_point_check(key, &why) != FED_OK);
+}
+
+static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
+                             fedserver_field_id *id, fed_error *why) {
+    fedserver_strategy strategy;
+    fedcodec codec;
+    FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, why));
+    FED_TRY(fedcodec_parse(task->wire.codec_up, &codec, why));
+    const fault faults[] = {
+        {task->clip == 0, FEDSERVER_FIELD_CLIP,
+         "it is missing: codec_up ring sends updates up to a length; let clip be that length"},
+        {has_bad_helper(task), FEDSERVER_FIELD_HELPER,
+         "it is not the seal key of a helper: 130 hex digits, as in its helper.pem"},
+        {changes_codec_up(task), FEDSERVER_FIELD_CODEC_UP,
+         "the updates of a private task keep one codec; leave codec_up out of the phases"},
+        {codec.stage != 0, FEDSERVER_FIELD_CODEC_UP,
+         "a second stage makes updates of different lengths, which tell of the data; leave what "
+         "follows the + out"},
+        {task->rules.staleness > 0, FEDSERVER_FIELD_STALENESS,
+         "updates of codec ring count in their own round only; leave staleness out"},
+        {fedserver_strategy_needs_all(&strategy), FEDSERVER_FIELD_STRATEGY,
+         "it needs each update by itself, and of codec ring only the sum is read; take fedavg"},
+        {fedserver_strategy_changes(&strategy), FEDSERVER_FIELD_STRATEGY,
+         "it changes each update, and of codec ring only the sum is read; clip does that on the "
+         "devices"},
+        {has_scaffold(task), FEDSERVER_FIELD_OPTIMIZER,
+         "+scaffold sends more than a clipped update; leave it out"},
+        {task->rules.upstream[0] != '\0', FEDSERVER_FIELD_UPSTREAM,
+         "an edge aggregator does not sum up updates of codec ring"},
+        {task->selection == FEDSERVER_SELECT_WEIGHTED, FEDSERVER_FIELD_SELECTION,
+         "devices of a private task do not say how many samples they have; take uniform or "
+         "round_robin"},
+        {arch->trained < arch->layout.size, FEDSERVER_FIELD_MODEL,
+         "it has running statistics, which can't be clipped; take groupnorm instead of bn"},
+        {is_ring(task->wire.codec_up) &&
+             fed_privacy_width((unsigned)codec.param[0], task->rules.cohort, 0) == 0,
+         FEDSERVER_FIELD_COHORT,
+         "the sum of so many levels does not fit into 32 bits; let b of codec_up be smaller"},
+    };
+    return first_of(faults, sizeof faults / sizeof faults[0], id, why);
+}
+
+static fed_status check_promise(const fedserver_task *task, const fed_arch *arch,
+                                fedserver_field_id *id, fed_error *why) {
+    const bool promises = fedserver_task_promises(task);
+    const bool whole = promises && task->delta > 0 && task->participations > 0;
+    const fault faults[] = {
+        {!promises && task->delta > 0, FEDSERVER_FIELD_DELTA,
+         "it belongs to a promise; let epsilon say which one, or leave delta out"},
+        {!promises && task->participations > 0, FEDSERVER_FIELD_PARTICIPATIONS,
+         "they belong to a promise; let epsilon say which one, or leave participations out"},
+        {promises && task->clip == 0, FEDSERVER_FIELD_EPSILON,
+         "noise hides updates of a bounded length only; let codec_up be ring:b=5 and clip that "
+         "length"},
+        {promises && fedserver_task_has_helper(task), FEDSERVER_FIELD_HELPER,
+         "the coordinator adds the noise of epsilon, so it would read the sum without noise; leave "
+         "helper or epsilon out"},
+        {promises && task->delta == 0, FEDSERVER_FIELD_DELTA,
+         "it is missing: how often the promise of epsilon may fail, such as 1e-5"},
+        {promises && task->participations == 0, FEDSERVER_FIELD_PARTICIPATIONS,
+         "it is missing: the rounds in which a device takes part at most; with more of them each "
+         "round needs more noise"},
+        {whole && task->clip > 0 && is_ring(task->wire.codec_up) &&
+             fedserver_private_fields(task, &arch->layout).width == 0,
+         FEDSERVER_FIELD_EPSILON,
+         "the sum of a round and its noise do not fit into 32 bits; let b of codec_up be smaller, "
+         "or epsilon larger"},
+    };
+    return first_of(faults, sizeof faults / sizeof faults[0], id, why);
+}
+
+fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *arch,
+                                   fedserver_field_id *id, fed_error *why) {
+    if (any_ring(task)) {
+        FED_TRY(check_ring(task, arch, id, why));
+        return check_promise(task, arch, id, why);
+    }
+    if (fedserver_task_has_helper(task)) {
+        *id = FEDSERVER_FIELD_HELPER;
+        return fed_fail(why, FED_EINVAL,
+                        "a helper opens sums of codec ring only; let codec_up be ring:b=5, or "
+                        "leave helper out");
+    }
+    FED_TRY(check_promise(task, arch, id, why));
+    if (task->clip != 0) {
+        *id = FEDSERVER_FIELD_CLIP;
+        return fed_fail(why, FED_EINVAL,
+                        "only devices with codec_up ring clip their updates; let codec_up be "
+                        "ring:b=5, or leave clip out");
+    }
+    return FED_OK;
+}

@@ -1,0 +1,50 @@
+/* Private tasks: what devices are told of one, and what does not go with one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_PRIVATE_TASK_H
+#define FEDSERVER_PRIVATE_TASK_H
+
+#include <stdbool.h>
+
+#include "fed/arch.h"
+#include "fed/error.h"
+#include "fed/privacy.h"
+#include "fedserver/task/fields.h"
+
+/** Is the task private? Then codec_up is `ring`, and its updates have the form `masked`. */
+bool fedserver_task_is_private(const fedserver_task *task);
+
+/** Does the task promise an epsilon? Then its rounds have noise, and each device's participations
+ * are counted (rounds/ledger.h). */
+bool fedserver_task_promises(const fedserver_task *task);
+
+/** Has the task a helper, who opens the sums of its rounds? */
+bool fedserver_task_has_helper(const fedserver_task *task);
+
+/** What devices are told of the task in an assignment. All 0 where it is not private. layout: that
+ * of its model. */
+fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *layout);
+
+/** The noise of a task that promises an epsilon. */
+typedef struct fedserver_promise {
+    double z;    /* sigma of the noise, in lengths of the longest update */
+    double cost; /* of one participation (privacy/accountant.h) */
+    /* the length of a round's noise in the model, divided by the clip and by sqrt(rounds). Above
+     * 0.5 the model learns visibly less. */
+    double ratio;
+    double goal; /* the least goal with which ratio is at most 0.5, at the same z */
+} fedserver_promise;
+
+fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_layout *layout);
+
+/** The epsilon that a device has spent after `taken` participations. */
+double fedserver_promise_spent(const fedserver_task *task, uint32_t taken);
+
+/** The shape of an update's fields. The task is private, the layout that of its model. */
+fed_privacy_fields fedserver_private_fields(const fedserver_task *task, const fed_layout *layout);
+
+/** Check a task whose values were all read: does all of it go with `clip` and the codec `ring`?
+ * FED_EINVAL: *id is the key that is wrong or missing, *why a sentence. */
+fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *arch,
+                                   fedserver_field_id *id, fed_error *why) FED_CHECKED;
+
+#endif

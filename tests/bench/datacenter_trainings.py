@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Train with all designs of a paper's figure to the end, with worker groups of fedworker; make the page's table and plot.
+
+    datacenter_trainings.py run 3lc        3LC, tables 1 and 2, figures 3 to 6: ResNet-20 on CIFAR-10, 10 workers, a star with an
+                                           optimizer at the owner; 6,400 steps, 25 % of the paper's (--whole: 25,600)
+    datacenter_trainings.py run hdc        INCEPTIONN, figures 13 and 14, table III: HDC on MNIST, 4 workers, 10,000 steps
+    datacenter_trainings.py run cdsgd      CD-SGD, figure 6: LeNet on MNIST, 2 and 4 workers, the paper's threshold and rates
+    datacenter_trainings.py page NAME      print the tables of docs/results/workers-NAME.md, and write data/workers-NAME.svg
+
+    --build DIR   where bin/fedworker is (build/release)      --data DIR     the data set (build/data/mnist, build/data/cifar10)
+    --only TEXT   designs whose name contains TEXT            --seeds N      seeds 1 to N (1)
+    --steps N     end after N steps of each design: a check   --results DIR  (docs/results/data)
+
+A design is trained in segments. After each there is a checkpoint and a line of the CSV: step, test accuracy, bits that a
+worker pushed and pulled for each value. A command that was killed goes on where it was. Checkpoints are in
+build/trainings/NAME.
+"""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+FIELDS = ["design", "seed", "step", "accuracy", "loss", "push_bits", "pull_bits", "zeroed", "seconds"]
+Row = dict[str, str]
+
+
+@dataclass
+class Figure:
+    """The designs of a figure, and what they have in common."""
+
+    data: str
+    words: list[str]
+    steps: int
+    segment: int  # steps between two lines of the CSV
+    designs: dict[str, list[str]] = field(default_factory=dict)
+
+
+def coded(codec: str) -> list[str]:
+    return ["--sync", "bitsgd", "--codec", codec, "--pull", codec]
+
+
+def resnet(whole: bool) -> Figure:
+    steps = 25600 if whole else 6400
+    # the paper's optimizer: momentum 0.9, weight decay 0.0001, the rate falls from 0.1 to 0.001 by a cosine. The paper
+    # multiplies the rate by the number of workers; with the mean of ten gradients that is 1.0
+    optimizer = f"momentum:lr=1,decay=0.0001+cosine:steps={steps},low=0.01"
+    words = ["--model", "resnet20", "--dataset", "cifar10", "--normalise", "--augment", "crop=4,flip=1", "--workers", "10",
+             "--batch", "32", "--optimizer", optimizer, "--collective", "star", "--pull-as", "model"]
+    designs = {"float32": ["--sync", "bitsgd"]}
+    for codec in ("int8", "stoch3", "onebit", "topk:p=0.25", "topk:p=0.05"):
+        designs[codec] = coded(codec)
+    designs["2 local steps"] = ["--sync", "local:n=2"]
+    for s in ("1", "1.5", "1.75", "1.9"):
+        designs[f"3lc:s={s}"] = coded(f"3lc:s={s}")
+    return Figure("build/data/cifar10", words, steps, 160, designs)
+
+
+def hdc() -> Figure:
+    # table I: batches of 25, rate 0.1, divided by 5 each 2,000 steps, momentum 0.9, weight decay 0.00005, 10,000 steps
+    words = ["--model", "hdc", "--workers", "4", "--batch", "25", "--optimizer",
+             "momentum:lr=0.1,decay=0.00005+step:every=2000,factor=0.2", "--collective", "ring"]
+    designs = {"float32": ["--sync", "ssgd"]}
+    for e in (10, 8, 6):
+        designs[f"inceptionn:e={e}"] = coded(f"inceptionn:e={e}")
+    return Figure("build/data/mnist", words, 10000, 1000, designs)
+
+
+def lenet() -> Figure:
+    # section 4.2: rate 0.1, local rate 0.4, threshold 0.5, k = 2, batches of 32; t = 0.01 and equal rates are ours
+    words = ["--model", "lenet5-caffe", "--batch", "32", "--optimizer", "sgd:lr=0.1", "--collective", "star"]
+    designs: dict[str, list[str]] = {}
+    for workers in ("2", "4"):
+        def add(name: str, more: list[str], count: str = workers) -> None:
+            designs[f"{name}, {count} workers"] = [*more, "--workers", count]
+
+        add("ssgd", ["--sync", "ssgd"])
+        for t in ("0.5", "0.01"):
+            codec = ["--codec", f"twobit:t={t}"]
+            add(f"bitsgd, t = {t}", ["--sync", "bitsgd", *codec])
+            for rate in ("0.4", "0.1"):
+                add(f"cdsgd, t = {t}, local rate {rate}", ["--sync", "cdsgd:n=20,k=2", "--local-lr", rate, *codec])
+        for rate in ("0.4", "0.1"):
+            add(f"odsgd, local rate {rate}", ["--sync", "odsgd", "--local-lr", rate])
+    return Figure("build/data/mnist", words, 3750, 469, designs)
+
+
+def figure_of(name: str, whole: bool) -> Figure:
+    return resnet(whole) if name == "3lc" else hdc() if name == "hdc" else lenet()
+
+
+def read_rows(path: str) -> list[Row]:
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="ascii", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def add_row(path: str, row: Row) -> None:
+    fresh = not os.path.exists(path)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "a", encoding="ascii", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if fresh:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def bits_of(summary: dict[str, object], key: str, steps: int) -> str:
+    """Bits for each value and step of a worker."""
+    sent = summary[key]
+    values = summary["parameters"]
+    workers = summary["workers"]
+    assert isinstance(sent, list) and isinstance(values, int) and isinstance(workers, int)
+    return f"{8 * sum(sent) / (values * workers * steps):.4f}"
+
+
+class Runner:
+    """Trains one design in segments."""
+
+    def __init__(self, options: argparse.Namespace, figure: Figure) -> None:
+        self.options, self.figure = options, figure
+        self.folder = os.path.join("build", "trainings", options.name)
+        self.csv = os.path.join(options.results, f"workers-{options.name}.csv")
+        os.makedirs(self.folder, exist_ok=True)
+
+    def segment(self, design: str, seed: int, begin: int, end: int) -> bool:
+        """Train to this step. False: the training diverged."""
+        stem = os.path.join(self.folder, f"{design}-{seed}".replace(" ", "").replace(":", "_").replace(",", "_"))
+        summary, checkpoint = f"{stem}.json", f"{stem}.safetensors"
+        command = [os.path.join(self.options.build, "bin", "fedworker"), "train", *self.figure.words, "--data",
+                   self.options.data or self.figure.data, "--seed", str(seed), "--steps", str(end), "--checkpoint", checkpoint,
+                   "--summary", summary, *self.figure.designs[design], *(["--resume"] if begin > 0 else [])]
+        if begin == 0 and os.path.exists(checkpoint):
+            os.remove(checkpoint)  # killed before the first line of the CSV
+        got = subprocess.run(command, capture_output=True, text=True, check=False)
+        row = dict.fromkeys(FIELDS, "")
+        row.update(design=design, seed=str(seed), step=str(end))
+        if got.returncode != 0:
+            if "diverge" not in got.stderr and "not finite" not in got.stderr:
+                raise SystemExit(f"{' '.join(command)}: {got.stderr}")
+            row["accuracy"] = "diverged"
+            add_row(self.csv, row)
+            return False
+        with open(summary, encoding="ascii") as file:
+            told = json.load(file)
+        row.update(accuracy=f"{told['test_accuracy']:.4f}", loss=f"{told['test_loss']:.4f}",
+                   push_bits=bits_of(told, "sent_bytes", end - begin), pull_bits=bits_of(told, "received_bytes", end - begin),
+                   zeroed=f"{told['zeroed']:.4f}", seconds=f"{told['seconds']:.1f}")
+        add_row(self.csv, row)
+        return True
+
+    def train(self, design: str, seed: int) -> None:
+        mine = [row for row in read_rows(self.csv) if row["design"] == design and row["seed"] == str(seed)]
+        step = int(mine[-1]["step"]) if mine else 0
+        last = min(self.options.steps or self.figure.steps, self.figure.steps)
+        if mine and mine[-1]["accuracy"] == "diverged":
+            return
+        while step < last:
+            end = min(step + self.figure.segment, last)
+            if not self.segment(design, seed, step, end):
+                print(f"{design}, seed {seed}: diverged before step {end}", flush=True)
+                return
+            step = end
+            done = read_rows(self.csv)[-1]
+            print(f"{design}, seed {seed}, step {step}: {100 * float(done['accuracy']):.2f} %, bits {done['push_bits']} pushed, "
+                  f"{done['pull_bits']} pulled, {done['seconds']} s", flush=True)
+
+
+def curves(rows: list[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["design"], []).append(row)
+    return found
+
+
+def mean_bits(rows: list[Row], key: str) -> float:
+    """The mean over all steps, from means of segments."""
+    step, total = 0, 0.0
+    for row in rows:
+        total += float(row[key]) * (int(row["step"]) - step)
+        step = int(row["step"])
+    return total / step
+
+
+def print_table(rows: list[Row]) -> None:
+    base = None
+    print("| design | accuracy | difference | steps | bits pushed | bits pulled |\n|---|--:|--:|--:|--:|--:|")
+    for design, own in curves(rows).items():
+        seeds = sorted({row["seed"] for row in own})
+        ends = [[row for row in own if row["seed"] == seed][-1] for seed in seeds]
+        if any(end["accuracy"] == "diverged" for end in ends):
+            print(f"| {design} | diverged | | {ends[0]['step']} | | |")
+            continue
+        first = [row for row in own if row["seed"] == seeds[0]]
+        accuracy = 100 * sum(float(end["accuracy"]) for end in ends) / len(ends)
+        base = accuracy if base is None else base
+        print(f"| {design} | {accuracy:.2f} % | {accuracy - base:+.2f} | {int(ends[0]['step']):,} | "
+              f"{mean_bits(first, 'push_bits'):.3f} | {mean_bits(first, 'pull_bits'):.3f} |")
+
+
+COLOURS = ["#0a66a8", "#c0392b", "#1e8449", "#8e44ad", "#b9770e", "#117a8b", "#7f8c8d", "#d35400", "#2c3e50", "#a569bd", "#58d68d"]
+
+
+def plot(rows: list[Row], path: str) -> None:
+    """Accuracy against steps, a line a design, first seed."""
+    wide, high, left, top, right, bottom = 760, 420, 56, 16, 210, 40
+    drawn = {name: [row for row in own if row["seed"] == own[0]["seed"] and row["accuracy"] != "diverged"]
+             for name, own in curves(rows).items()}
+    drawn = {name: own for name, own in drawn.items() if own}
+    most = max(int(row["step"]) for own in drawn.values() for row in own)
+    low = min(float(row["accuracy"]) for own in drawn.values() for row in own[len(own) // 4:])
+    peak = max(float(row["accuracy"]) for own in drawn.values() for row in own)
+    low -= 0.05 * (peak - low) + 1e-6
+
+    def x_of(step: int) -> float:
+        return left + (wide - left - right) * step / most
+
+    def y_of(accuracy: float) -> float:
+        return top + (high - top - bottom) * (1 - max(accuracy - low, 0) / (peak - low))
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}"><style>text {{ font: 11px sans-serif }}</style>',
+           f'<rect width="{wide}" height="{high}" fill="#fff"/>']
+    for k in range(6):
+        value = low + (peak - low) * k / 5
+        out.append(f'<line x1="{left}" x2="{wide - right}" y1="{y_of(value):.1f}" y2="{y_of(value):.1f}" stroke="#ddd"/>'
+                   f'<text x="{left - 6}" y="{y_of(value) + 4:.1f}" text-anchor="end">{100 * value:.1f} %</text>')
+        step = most * k // 5
+        out.append(f'<text x="{x_of(step):.1f}" y="{high - bottom + 16}" text-anchor="middle">{step:,}</text>')
+    out.append(f'<text x="{(left + wide - right) / 2:.0f}" y="{high - 8}" text-anchor="middle">steps</text>')
+    for k, (name, own) in enumerate(drawn.items()):
+        points = " ".join(f"{x_of(int(row['step'])):.1f},{y_of(float(row['accuracy'])):.1f}" for row in own)
+        colour = COLOURS[k % len(COLOURS)]
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+                   f'<text x="{wide - right + 10}" y="{top + 14 * k + 10}" fill="{colour}">{name}</text>')
+    with open(path, "w", encoding="ascii") as file:
+        file.write("\n".join([*out, "</svg>", ""]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["run", "page"])
+    parser.add_argument("name", choices=["3lc", "hdc", "cdsgd"])
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--data", default="")
+    parser.add_argument("--results", default="docs/results/data")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--whole", action="store_true")
+    options = parser.parse_args()
+    figure = figure_of(options.name, options.whole)
+    if options.whole:
+        options.name += "-whole"
+    path = os.path.join(options.results, f"workers-{options.name}.csv")
+    if options.what == "page":
+        rows = read_rows(path)
+        if not rows:
+            sys.exit(f"there is no {path} yet: datacenter_trainings.py run {options.name}")
+        print_table(rows)
+        plot(rows, path.replace(".csv", ".svg"))
+        return
+    runner = Runner(options, figure)
+    for seed in range(1, options.seeds + 1):
+        for design in figure.designs:
+            if options.only in design:
+                runner.train(design, seed)
+
+
+if __name__ == "__main__":
+    main()

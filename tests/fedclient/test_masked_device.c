@@ -1,0 +1,163 @@
+/* A device whose updates only a helper and the coordinator together can read: seeds, and the
+ * device's own floor. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
+#include "fed_device.h"
+
+enum { N = 27, ROUNDS = 12, SEEDS = 64 };
+
+#define FINE 2e-4f /* as in tests/fedclient/steps/test_private.c */
+
+static void open_masked(fed_device *d, const char *codec) {
+    fed_error err = {0};
+    fed_device_open(d, codec, ROUNDS);
+    d->fake.privacy =
+        (fed_privacy){.clip = 1, .minimum = 20, .goal = 30, .cohort = 39, .apart = 1, .helpers = 1};
+    assert_fed_ok_err(fed_point_new(d->fake.helper_secret, d->fake.privacy.helper_key[0], &err));
+}
+
+static int setup(void **state) {
+    fed_device *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    open_masked(d, "ring:b=16");
+    *state = d;
+    return 0;
+}
+
+/* The fake is the helper, too: it checks the signature, opens the seed, and takes the mask off. */
+FED_TEST_WITH(an_update_without_its_mask_is_the_update, fed_device *d) {
+    for (int k = 0; k < 5; k++) {
+        assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    }
+    fed_device_check(d, FINE);
+}
+
+FED_TEST(a_part_of_the_values_is_masked_too_and_the_rest_is_owed) {
+    fed_device *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    open_masked(d, "ring:b=16,p=0.5");
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    d->step = 0;
+    while (d->fake.version < ROUNDS) {
+        assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    }
+    for (size_t i = 0; i < N; i++) {
+        assert_true(d->fake.counted[i] - d->trained[i] < 2 * FINE &&
+                    d->trained[i] - d->fake.counted[i] < 2 * FINE);
+    }
+    fed_device_close(d);
+    free(d);
+}
+
+/* Notes the seed of the update that came last. A lease has one seed, another lease another one. */
+typedef struct seeds {
+    uint8_t seen[SEEDS][FED_SEED];
+    size_t count;
+} seeds;
+
+static void note(seeds *s, const fed_device *d) {
+    if (d->fake.updates == 0) {
+        return;
+    }
+    for (size_t k = 0; k + 1 < s->count; k++) {
+        assert_memory_not_equal(s->seen[k], d->fake.seed, FED_SEED);
+    }
+    if (s->count == 0 || memcmp(s->seen[s->count - 1], d->fake.seed, FED_SEED) != 0) {
+        assert_true(s->count < SEEDS);
+        memcpy(s->seen[s->count++], d->fake.seed, FED_SEED);
+    }
+}
+
+/* Power fails in put number `at`. True: fewer puts were made. The fake compares an update that is
+ * sent again with the first one, byte for byte: its seed has masked one message. */
+static bool survives(uint64_t at, bool writing) {
+    fed_device *d = calloc(1, sizeof *d);
+    seeds s = {.count = 0};
+    assert_non_null(d);
+    open_masked(d, "ring:b=16");
+    d->fake.rounds = 3;
+    d->flash.dies_at = at;
+    d->flash.dies_writing = writing;
+    fedclient_event event = {0};
+    fed_status status = FED_OK;
+    for (unsigned k = 0; k < 4 && status == FED_OK; k++) {
+        status = fed_device_step(d, &event);
+        note(&s, d);
+    }
+    const bool died = d->flash.dead;
+    fed_device_restart(d);
+    for (unsigned k = 0; k < 8 && d->fake.version < 3; k++) {
+        (void)fed_device_step(d, &event);
+        note(&s, d);
+    }
+    if (died) {
+        fed_device_finish(d, 8);
+    }
+    assert_int_equal(d->fake.version, 3);
+    fed_device_check(d, FINE);
+    fed_device_close(d);
+    free(d);
+    return !died;
+}
+
+FED_TEST(no_seed_is_used_twice) {
+    for (unsigned writing = 0; writing < 2; writing++) {
+        uint64_t at = 0;
+        while (!survives(at, writing == 1)) {
+            at++;
+            assert_true(at < 100);
+        }
+        assert_true(at > 0);
+    }
+}
+
+/* Refused and made anew for the next round: another mask. */
+FED_TEST_WITH(an_update_that_is_made_anew_has_a_new_seed, fed_device *d) {
+    uint8_t first[FED_SEED];
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    memcpy(first, d->fake.seed, sizeof first);
+    fed_fake_refuse(&d->fake, "/v1/update", 409, "round_closed");
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    assert_memory_not_equal(first, d->fake.seed, sizeof first);
+    fed_device_check(d, FINE);
+}
+
+static void decline(fed_device *d, const char *why) {
+    fedclient_event event;
+    fed_device_restart(d);
+    assert_fed_ok_err_of(d, fed_device_step(d, &event));
+    assert_int_equal(d->fake.declines, 1);
+    assert_non_null(strstr(d->fake.declined.reason, why));
+    assert_int_equal(d->calls, 0); /* it has not trained */
+}
+
+FED_TEST_WITH(a_task_below_the_floor_is_declined, fed_device *d) {
+    d->options.least_devices = 21;
+    decline(d, "commit with 20 devices; this device wants 21");
+}
+
+FED_TEST_WITH(a_task_without_a_helper_is_below_the_floor, fed_device *d) {
+    d->options.least_devices = 1;
+    d->fake.privacy.helpers = 0;
+    decline(d, "with a helper only");
+}
+
+FED_TEST_WITH(another_helpers_key_is_refused, fed_device *d) {
+    static uint8_t key[FED_SEAL_KEY];
+    memcpy(key, d->fake.privacy.helper_key[0], sizeof key);
+    d->options.helper = key;
+    key[9] ^= 1;
+    decline(d, "not the one that this device knows");
+}
+
+FED_TEST_WITH(the_pinned_helper_and_the_floor_are_met, fed_device *d) {
+    d->options.helper = d->fake.privacy.helper_key[0];
+    d->options.least_devices = 20;
+    fed_device_restart(d);
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+}
+
+int main(void) {
+    return fed_cases_run_each(setup, fed_device_teardown);
+}

@@ -1,0 +1,334 @@
+/* A helper opens one set of a round, whose devices all signed what they were told, and no other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fed/file.h"
+#include "fedserver/private_helper.h"
+
+enum { DEVICES = 6, FIELDS = 320, WIDTH = 14 };
+
+typedef struct world {
+    char path[256];
+    uint8_t secret[FED_POINT_SECRET];
+    fed_private_terms terms;
+    fed_pem keys[DEVICES];
+    uint8_t seeds[DEVICES][FED_HELPERS][FED_SEED];
+    fedserver_sealed devices[DEVICES];
+    fedserver_inquiry question;
+    fedserver_helper_options options;
+    fedserver_helper *helper;
+    fedserver_reply reply;
+    fed_error err;
+} world;
+
+static void seal(world *w, size_t k, const fed_private_terms *terms, uint64_t lease) {
+    fedserver_sealed *d = &w->devices[k];
+    d->lease = lease;
+    assert_fed_ok(fed_private_seal(terms, lease, &w->keys[k], &d->private_, w->seeds[k], &w->err));
+}
+
+static void reopen(world *w) {
+    fedserver_helper_close(w->helper);
+    w->helper = NULL;
+    assert_fed_ok(fedserver_helper_open(&w->options, &w->helper, &w->err));
+}
+
+static int begin(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    assert_int_equal(fed_test_dir_make(state), 0);
+    snprintf(w->path, sizeof w->path, "%.200s/helper.db", fed_test_dir);
+    w->terms = (fed_private_terms){
+        .task = 3, .round = 9, .codec_up = "ring:b=5", .width = WIDTH, .fields = FIELDS};
+    w->terms.privacy = (fed_privacy){.clip = 1,
+                                     .minimum = 4,
+                                     .goal = 5,
+                                     .cohort = DEVICES,
+                                     .apart = 1,
+                                     .helpers = 1,
+                                     .generation = 5};
+    fed_privacy_draw(3, 9, w->terms.draw);
+    assert_fed_ok(fed_point_new(w->secret, w->terms.privacy.helper_key[0], &w->err));
+    for (size_t k = 0; k < DEVICES; k++) {
+        assert_fed_ok(fed_key_new(&w->keys[k], &w->err));
+        seal(w, k, &w->terms, 100 + k);
+    }
+    w->question = (fedserver_inquiry){w->terms, w->devices, 5};
+    w->options = (fedserver_helper_options){.path = w->path, .least = 2};
+    memcpy(w->options.secret, w->secret, sizeof w->secret);
+    reopen(w);
+    *state = w;
+    return 0;
+}
+
+static int end(void **state) {
+    world *w = *state;
+    fedserver_helper_close(w->helper);
+    fedserver_reply_free(&w->reply);
+    free(w);
+    return fed_test_dir_remove(state);
+}
+
+static void ask(world *w) {
+    fedserver_reply_free(&w->reply);
+    assert_fed_ok(fedserver_helper_answer(w->helper, &w->question, &w->reply, &w->err));
+}
+
+/* The helper refuses with this word, and leaves no trace: the sound question is answered then. */
+static void assert_refused(world *w, const char *word) {
+    ask(w);
+    assert_string_equal(w->reply.word, word);
+    assert_true(w->reply.sentence[0] != '\0');
+    assert_null(w->reply.fields);
+}
+
+static void assert_opens(world *w) {
+    ask(w);
+    assert_string_equal(w->reply.word, "");
+    assert_int_equal(w->reply.fields_len, FIELDS / 8 * WIDTH);
+}
+
+FED_TEST_WITH(an_opening_is_the_sum_of_the_masks, world *w) {
+    uint32_t y[FIELDS] = {0}, got[FIELDS];
+    assert_opens(w);
+    for (size_t k = 0; k < w->question.count; k++) {
+        assert_fed_ok(fed_private_mask(w->seeds[k][0], WIDTH, 0, y, FIELDS));
+    }
+    fed_private_unpack(w->reply.fields, WIDTH, 0, got, FIELDS);
+    for (size_t i = 0; i < FIELDS; i++) {
+        assert_int_equal(got[i], y[i] & ((1u << WIDTH) - 1));
+    }
+}
+
+FED_TEST_WITH(another_model_for_one_device_is_refused, world *w) {
+    fed_private_terms other = w->terms;
+    other.model[7] ^= 1;
+    seal(w, 2, &other, 102);
+    assert_refused(w, "terms");
+    fed_private_terms_digest(&w->terms, w->devices[2].private_.terms); /* a lying coordinator */
+    assert_refused(w, "signature");
+    seal(w, 2, &w->terms, 102);
+    assert_opens(w);
+}
+
+FED_TEST_WITH(another_cohort_or_clip_for_one_device_is_refused, world *w) {
+    fed_private_terms other = w->terms;
+    other.privacy.cohort = 400;
+    seal(w, 2, &other, 102);
+    assert_refused(w, "terms");
+    other = w->terms;
+    other.privacy.clip = 2;
+    seal(w, 2, &other, 102);
+    assert_refused(w, "terms");
+    seal(w, 2, &w->terms, 102);
+    assert_opens(w);
+}
+
+FED_TEST_WITH(a_replayed_seed_is_refused, world *w) {
+    fed_private_terms before = w->terms;
+    before.round = 8;
+    fed_privacy_draw(3, 8, before.draw);
+    seal(w, 1, &before, 101);
+    assert_refused(w, "terms"); /* of another round */
+    seal(w, 1, &w->terms, 101);
+    w->devices[1].lease = 555;
+    assert_refused(w, "signature"); /* of another lease */
+    w->devices[1].lease = 101;
+    const fedserver_sealed own = w->devices[1];
+    w->devices[1].private_.seeds[0] = w->devices[0].private_.seeds[0];
+    assert_refused(w, "signature"); /* of another device */
+    w->devices[1] = own;
+    assert_opens(w);
+}
+
+FED_TEST_WITH(a_device_that_claims_anothers_key_is_refused, world *w) {
+    const fedserver_sealed own = w->devices[1];
+    memcpy(w->devices[1].private_.point, w->devices[5].private_.point, FED_POINT);
+    assert_refused(w, "signature");
+    memset(w->devices[1].private_.point, 4, FED_POINT);
+    assert_refused(w, "signature");
+    w->devices[1] = own;
+    assert_opens(w);
+}
+
+FED_TEST_WITH(a_device_twice_is_refused, world *w) {
+    const fedserver_sealed own = w->devices[1];
+    w->devices[1] = w->devices[0];
+    assert_refused(w, "twice");
+    w->keys[4] = w->keys[3]; /* the same device with two leases */
+    const fedserver_sealed fourth = w->devices[4];
+    w->devices[1] = own;
+    seal(w, 4, &w->terms, 104);
+    assert_refused(w, "twice");
+    w->devices[4] = fourth;
+    seal(w, 1, &w->terms, 100); /* two devices with one lease */
+    assert_refused(w, "twice");
+    w->devices[1] = own;
+    assert_opens(w);
+}
+
+FED_TEST_WITH(a_set_below_the_minimum_is_refused, world *w) {
+    w->question.count = 3;
+    assert_refused(w, "minimum"); /* the task's */
+    w->question.count = 5;
+    w->options.least = 6;
+    reopen(w);
+    assert_refused(w, "minimum"); /* the helper's own */
+    w->options.least = 5;
+    reopen(w);
+    assert_opens(w);
+}
+
+FED_TEST_WITH(a_set_above_the_cohort_is_refused, world *w) {
+    w->terms.privacy.cohort = 5;
+    w->question.terms = w->terms;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, &w->terms, 100 + k);
+    }
+    w->question.count = 6;
+    assert_refused(w, "cohort");
+    w->question.count = 5;
+    assert_opens(w);
+}
+
+FED_TEST_WITH(a_second_set_is_refused, world *w) {
+    assert_opens(w);
+    w->question.count = 4;
+    assert_refused(w, "second_set");
+    w->question.count = 6;
+    assert_refused(w, "second_set");
+    reopen(w);
+    assert_refused(w, "second_set");
+    w->question.count = 5;
+    assert_opens(w);
+}
+
+/* In any order of the devices, and after a restart. */
+FED_TEST_WITH(the_same_set_gives_the_same_bytes, world *w) {
+    uint8_t first[FIELDS / 8 * WIDTH];
+    assert_opens(w);
+    memcpy(first, w->reply.fields, sizeof first);
+    const fedserver_sealed moved = w->devices[0];
+    w->devices[0] = w->devices[4];
+    w->devices[4] = moved;
+    assert_opens(w);
+    assert_memory_equal(first, w->reply.fields, sizeof first);
+    reopen(w);
+    assert_opens(w);
+    assert_memory_equal(first, w->reply.fields, sizeof first);
+}
+
+FED_TEST_WITH(a_new_generation_needs_new_seals, world *w) {
+    assert_opens(w);
+    w->question.terms.privacy.generation = 6; /* the seals are of generation 5 */
+    assert_refused(w, "terms");
+    w->terms = w->question.terms;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, &w->terms, 200 + k);
+    }
+    assert_opens(w);
+}
+
+static void limit_participations(world *w, uint32_t round, uint32_t most, uint32_t apart) {
+    w->terms.round = round;
+    w->terms.privacy.participations = most;
+    w->terms.privacy.apart = apart;
+    fed_privacy_draw(3, round, w->terms.draw);
+    w->question.terms = w->terms;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, &w->terms, 100 + k);
+    }
+}
+
+FED_TEST_WITH(a_spent_device_is_refused, world *w) {
+    limit_participations(w, 9, 2, 1);
+    assert_opens(w);
+    assert_opens(w); /* the same question takes nothing */
+    limit_participations(w, 10, 2, 1);
+    assert_opens(w);
+    reopen(w);
+    limit_participations(w, 11, 2, 1);
+    assert_refused(w, "spent");
+}
+
+FED_TEST_WITH(a_device_that_comes_back_too_soon_is_refused, world *w) {
+    limit_participations(w, 9, 5, 3);
+    assert_opens(w);
+    limit_participations(w, 11, 5, 3);
+    assert_refused(w, "spent");
+    limit_participations(w, 12, 5, 3);
+    assert_opens(w);
+}
+
+/* A seal that can't be opened is named, and the rest is opened later: nothing was released. */
+FED_TEST_WITH(seals_that_cannot_be_opened_are_named, world *w) {
+    fed_private_terms other = w->terms;
+    uint8_t secret[FED_POINT_SECRET];
+    w->question.count = 6;
+    for (size_t k = 1; k < 6; k += 3) { /* sealed to another key, but signed under these terms */
+        assert_fed_ok(fed_point_new(secret, other.privacy.helper_key[0], &w->err));
+        fed_private made;
+        uint8_t seeds[FED_HELPERS][FED_SEED];
+        assert_fed_ok(fed_private_seal(&other, 100 + k, &w->keys[k], &made, seeds, &w->err));
+        w->devices[k].private_.seeds[0] = made.seeds[0];
+        assert_fed_ok(fed_private_sign(&w->devices[k].private_, 100 + k, &w->keys[k], &w->err));
+    }
+    assert_refused(w, "seals");
+    assert_int_equal(w->reply.unopened_count, 2);
+    assert_int_equal(w->reply.unopened[0], 1);
+    assert_int_equal(w->reply.unopened[1], 4);
+    w->devices[1] = w->devices[5];
+    w->question.count = 4;
+    assert_opens(w);
+}
+
+FED_TEST_WITH(a_device_that_is_not_on_the_roster_is_refused, world *w) {
+    uint8_t roster[4][FED_SHA256_SIZE];
+    for (size_t k = 0; k < 4; k++) {
+        fed_point_fingerprint(w->devices[k].private_.point, roster[k]);
+    }
+    w->options.roster = (const uint8_t(*)[FED_SHA256_SIZE])roster;
+    w->options.roster_count = 4;
+    reopen(w);
+    assert_refused(w, "roster");
+    w->question.count = 4;
+    assert_opens(w);
+}
+
+FED_TEST_WITH(terms_that_are_not_this_helpers_are_refused, world *w) {
+    w->question.terms.draw[0] ^= 1;
+    assert_refused(w, "terms");
+    w->question.terms = w->terms;
+    w->question.terms.privacy.helper_key[0][9] ^= 1;
+    assert_refused(w, "key");
+    w->question.terms = w->terms;
+    w->question.terms.privacy.sigma2 = 4;
+    assert_refused(w, "noise");
+}
+
+FED_TEST_WITH(one_process_has_the_state, world *w) {
+    fedserver_helper *second = NULL;
+    fed_error err = {0};
+    assert_fed_status(fedserver_helper_open(&w->options, &second, &err), FED_EBUSY);
+    assert_null(second);
+}
+
+FED_TEST_WITH(another_file_is_no_state, world *w) {
+    static const char text[] = "this is a letter and no database; it is longer than a header....."
+                               "...............................................";
+    fedserver_helper_close(w->helper);
+    w->helper = NULL;
+    assert_fed_ok(fed_file_replace(w->path, text, sizeof text, 0600, &w->err));
+    assert_fed_status(fedserver_helper_open(&w->options, &w->helper, &w->err), FED_EFORMAT);
+    unlink(w->path);
+    w->options.least = 1;
+    assert_fed_status(fedserver_helper_open(&w->options, &w->helper, &w->err), FED_EINVAL);
+}
+
+int main(void) {
+    return fed_cases_run_each(begin, end);
+}

@@ -1,0 +1,83 @@
+/* What goes with a private task, and what does not: the sentence that says so names the key. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/task/private_task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fed_cases.h"
+#include "fed_test.h"
+#include "fedserver/task/config.h"
+
+static fed_status read_task(const char *more, fedserver_config *config, fed_error *err) {
+    char text[1000];
+    snprintf(text, sizeof text, "{\"rounds\": 9, \"goal\": 10, %s}", more);
+    return fedserver_config_parse("task.json", text, strlen(text), config, err);
+}
+
+#define DENSE   "\"model\": \"input 8 | dense 3\", "
+#define PRIVATE "\"codec_up\": \"ring:b=5\", \"clip\": 0.5"
+
+FED_TEST(devices_are_told_of_a_private_task) {
+    fed_error err = {0};
+    fedserver_config config;
+    assert_fed_ok_err(read_task(DENSE PRIVATE, &config, &err));
+    const fed_layout layout = {.size = 27};
+    const fed_privacy told = fedserver_privacy_of(&config.task, &layout);
+    assert_true(fedserver_task_is_private(&config.task) && told.clip == 0.5f);
+    assert_int_equal(told.minimum, 1);
+    assert_int_equal(told.goal, 10);
+    assert_int_equal(told.cohort, 13);
+    assert_int_equal(told.apart, 1);
+    assert_int_equal(told.helpers, 0);
+    assert_string_equal(config.task.wire.codec_up, "ring:b=5,p=1");
+    assert_fed_ok_err(read_task(DENSE "\"codec_up\": \"sbc:p=0.01\"", &config, &err));
+    assert_true(!fedserver_task_is_private(&config.task));
+    assert_true(fedserver_privacy_of(&config.task, &layout).clip == 0);
+}
+
+FED_TEST(what_does_not_go_with_a_private_task_is_refused_with_its_reason) {
+    static const struct {
+        const char *text, *key, *why;
+    } wrong[] = {
+        {DENSE "\"codec_up\": \"ring\"", "clip", "it is missing"},
+        {DENSE "\"clip\": 1", "clip", "codec_up ring"},
+        {DENSE "\"clip\": 0, \"codec_up\": \"ring\"", "clip", "a number from"},
+        {DENSE PRIVATE ", \"phases\": [{\"round\": 2, \"codec_up\": \"float32\"}]", "codec_up",
+         "one codec"},
+        {DENSE "\"codec_up\": \"float32\", \"phases\": [{\"round\": 2, \"codec_up\": \"ring\"}]",
+         "clip", "it is missing"},
+        {DENSE "\"codec_up\": \"ring:b=5+entropy\", \"clip\": 1", "codec_up", "second stage"},
+        {DENSE PRIVATE ", \"staleness\": 1", "staleness", "their own round"},
+        {DENSE PRIVATE ", \"strategy\": \"median\"", "strategy", "only the sum"},
+        {DENSE PRIVATE ", \"strategy\": \"krum\"", "strategy", "only the sum"},
+        {DENSE PRIVATE ", \"strategy\": \"fedavg+clip:norm=1\"", "strategy", "only the sum"},
+        {"\"model\": \"input 8 | dense 3 | scaffold\", \"optimizer\": \"sgd+scaffold\", " PRIVATE,
+         "optimizer", "scaffold"},
+        {DENSE PRIVATE ", \"selection\": \"weighted\"", "selection", "how many samples"},
+        {"\"model\": \"input 8 | dense 3 | bn\", " PRIVATE, "model", "running statistics"},
+        {DENSE "\"codec_up\": \"ring:b=16\", \"clip\": 1, \"cohort\": 1000000", "cohort",
+         "32 bits"},
+        {DENSE "\"codec_down\": \"ring\"", "codec_down", "updates of private tasks"},
+    };
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        fed_error err = {0};
+        fedserver_config config;
+        char key[64];
+        snprintf(key, sizeof key, "\"%s\"", wrong[k].key);
+        assert_fed_status(read_task(wrong[k].text, &config, &err), FED_EINVAL);
+        if (strstr(err.text, key) == NULL || strstr(err.text, wrong[k].why) == NULL) {
+            fail_msg("%s: %s", wrong[k].text, err.text);
+        }
+    }
+}
+
+FED_TEST(a_phase_that_keeps_the_codec_goes_with_it) {
+    fed_error err = {0};
+    fedserver_config config;
+    assert_fed_ok_err(
+        read_task(DENSE PRIVATE ", \"phases\": [{\"round\": 2, \"batch\": 4}]", &config, &err));
+    assert_fed_ok_err(read_task(DENSE PRIVATE
+                                ", \"strategy\": \"fedadam\", \"selection\": \"round_robin\"",
+                                &config, &err));
+}
