@@ -64,17 +64,18 @@ struct fedclient {
     fed_metric metric;
     bool metric_of_regression; /* the model predicts numbers */
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
-    fed_own_metrics personal;  /* custom metrics of the last copy's training; sent with the next
-                                * update; not stored */
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
-    uint8_t protocol;          /* version to speak: lowered if the coordinator refuses it */
-    uint32_t failures;         /* failures in a row that may pass */
-    uint32_t silences;         /* failures among `failures` in which no byte moved */
-    uint64_t logged;           /* digest of the last failure's text; 0: the last step succeeded */
-    bool heals;                /* this step's failure may pass */
-    uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
-    uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */
-    int64_t cache_again_ms;    /* no cache is asked before this monotonic_ms; 0: no limit */
+    uint64_t own_task; /* "own" is of this task's personal model, and goes with its next update */
+    bool asks_end;     /* a task whose end this device knows is asked about again, if its personal
+                    * model is older than that */
+    uint8_t protocol;  /* version to speak: lowered if the coordinator refuses it */
+    uint32_t failures; /* failures in a row that may pass */
+    uint32_t silences; /* failures among `failures` in which no byte moved */
+    uint64_t logged;   /* digest of the last failure's text; 0: the last step succeeded */
+    bool heals;        /* this step's failure may pass */
+    uint32_t asked_ms; /* wait that the coordinator asked for, an hour at most */
+    uint32_t told_ms;  /* the wait in the answer to the last check-in; 0: none */
+    int64_t cache_again_ms; /* no cache is asked before this monotonic_ms; 0: no limit */
     fedclient_watch watch;
     char name[64];          /* options.name, made safe for a header; "": none */
     char computes_on[80];   /* options.computes_on, made safe for a header; "": none */

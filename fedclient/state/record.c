@@ -143,7 +143,8 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
 
 static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                         fedclient_record *record, fed_error *err) {
-    const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;
+    const bool large =
+        kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL || kind == FEDCLIENT_PERSONAL;
     return large && platform->memory != NULL
                ? borrow(platform, key, record, err)
                : platform->get(platform->user, key, &record->bytes, &record->len, err);
@@ -355,7 +356,7 @@ fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned 
 fed_status fedclient_personal_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_personal_head *head, fedclient_record *record,
                                     fed_error *err) {
-    assert(head->task != 0); /* C12 in docs/durability.md: the copy names its task. */
+    assert(head->task != 0); /* C11 in docs/durability.md: the copy names its task. */
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);
     fed_write_u32(&w, head->version);

@@ -215,11 +215,19 @@ static unsigned place_of(const fedclient *client, unsigned k) {
     return place;
 }
 
+/** The version to name in a check-in. After a death between the last model and its personal copy it
+ * is the copy's, so that the coordinator announces the end again (C11 in docs/durability.md). */
+static uint32_t version_of(const fedclient *client, const fedclient_slot *slot) {
+    const fedclient_personal_head *copy = &slot->personal;
+    const bool old = copy->task == slot->model.task && copy->version < slot->model.version;
+    return !FED_SMALL && client->asks_end && old ? copy->version : slot->model.version;
+}
+
 void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]) {
     for (unsigned k = 0; k < client->options.slots; k++) {
         const fedclient_slot *slot = &client->slots[k];
         if (task_of(slot) != 0) {
-            held[place_of(client, k)] = (fed_held){task_of(slot), slot->model.version};
+            held[place_of(client, k)] = (fed_held){task_of(slot), version_of(client, slot)};
         }
     }
 }

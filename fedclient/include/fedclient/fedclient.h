@@ -55,18 +55,16 @@ typedef struct fedclient_round {
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows
      * that the training with the smaller number is stored. */
     uint64_t number;
-    /* A training of the device's own copy (a task's personal_steps): nothing of the result is sent.
-     * task->local_steps is then personal_steps, and no deadline holds. A program that knows nothing
-     * of this flag trains as ever: `number` is the next training's, which comes again, so the call
-     * is like a training that was not stored. Best is an optimizer that begins anew, and whose
-     * state is not kept. FED_EDECLINED: this device keeps no copy. Other failures cost only the
-     * copy. */
+    /* A training of the device's own copy, after a round and after the task's end (a task's
+     * personal_steps): nothing of the result is sent. task->local_steps is then personal_steps, and
+     * there is no deadline. Best is an optimizer that begins anew, and whose state is not kept; a
+     * program that knows nothing of this flag trains as ever, as if that training were not stored.
+     * FED_EDECLINED: this device makes no copy. A failure costs the copy only. */
     bool is_personal;
     /* Training only: this device's last training for this task is in no update that the coordinator
      * has counted. The library adds that training to the new update. */
     bool owes;
-    /* float32[arch->layout.size]. In: the model. Out: the trained model. Private layers
-     * (task->private_layers) are this device's own. */
+    /* float32[arch->layout.size]. In: the model. Out: the trained model. */
     float *values;
     /* Out, training only: values holds the change, trained model - model, instead of the trained
      * model. float32 holds a small change more exactly than the sum of model and change. */
@@ -387,27 +385,25 @@ fed_status fedclient_post(fedclient *client, const char *path, const void *body,
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
 
-/** A model of this device's own. */
-typedef struct fedclient_own_model {
+/** A personal model: the shared one, trained further on this device's own data. */
+typedef struct fedclient_personal_model {
     uint64_t task;
-    uint32_t version; /* of the shared model that it was made from */
-    bool is_trained;  /* false: the shared layers are those of `version` */
-    char *model;      /* the model's text (fed/arch.h), which says what the values are */
-    float *values;    /* float32[count] */
+    uint32_t version;  /* of the shared model that it was made from */
+    const char *model; /* the model's text (fed/arch.h), which says what the values are */
+    float *values;     /* float32[count] */
     size_t count;
-} fedclient_own_model;
+} fedclient_personal_model;
 
 /**
- * The device's own model: the copy that a task's personal_steps made last. Of a task that has
- * private_layers and no personal_steps: the shared model, with this device's own layers. The copy
- * stays until the slot's next one, also after the task's end and while the slot has another task.
- * It is of the slot in use, as fedclient_model's. Free *own with fedclient_own_model_free.
- * Errors: FED_ENOTFOUND there is none yet; FED_EFORMAT the stored one is damaged; FED_ENOMEM;
- * FED_EINVAL this is a small build (fed/small.h).
+ * The copy that a task's personal_steps made last, for the slot that the client worked on last.
+ * It is owed to nobody, and stays until the slot's next copy: also after the task's end, and while
+ * the slot has another task. A small build (fed/small.h) makes none.
+ * Errors: FED_ENOTFOUND there is none yet; FED_EFORMAT the stored one is damaged; FED_ENOMEM.
+ * Owner: fedclient_personal_free, which is safe on zeros; it frees the values and the text.
  */
-fed_status fedclient_personal(fedclient *client, fedclient_own_model *own,
+fed_status fedclient_personal(fedclient *client, fedclient_personal_model *personal,
                               fed_error *err) FED_CHECKED;
-void fedclient_own_model_free(fedclient_own_model *own);
+void fedclient_personal_free(fedclient_personal_model *personal);
 
 FED_API_END
 
