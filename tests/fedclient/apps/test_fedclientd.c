@@ -14,6 +14,7 @@
 #include "fed_cases.h"
 #include "fed_curl.h"
 #include "fed_digits.h"
+#include "fedclient/state/record.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/operator.h"
 #include "fedtrain/data.h"
@@ -202,6 +203,32 @@ FED_TEST_WITH(two_tasks_in_two_slots_have_the_model_that_each_would_have_alone, 
     const uint64_t alone = plain_model(w);
     assert_true(coordinators_model(w, 1) == alone);
     assert_true(coordinators_model(w, 2) == alone);
+}
+
+static const char personal_json[] =
+    "{ \"model\": \"lr\", \"codec_up\": \"float32\", \"rounds\": 2, \"cohort\": 1, \"batch\": 4,\n"
+    "  \"local_steps\": 5, \"learning_rate\": 0.1, \"personal_steps\": 40, \"holdout\": 0.25 }\n";
+
+/* The last copy is of the final model, and differs from it. */
+FED_TEST_WITH(it_keeps_a_model_of_its_own, clientd_world *w) {
+    fed_error err = {0};
+    fedclient_platform state;
+    fedclient_personal_head head;
+    fedclient_record record;
+    clientd_queue(w, personal_json);
+    const char *const args[] = {"--token", w->token, "--until-finished", NULL};
+    clientd_run(w, args, 0, "finished");
+    assert_fed_ok_err(fedclient_platform_posix_open(w->state, &state, &err));
+    assert_fed_ok_err(fedclient_personal_load(&state, 0, &head, &record, &err));
+    assert_non_null(record.bytes);
+    assert_int_equal(head.version, 2);
+    assert_int_equal(head.count, 7850);
+    size_t count = 0;
+    const float *values = fedclient_record_values(&record, &count);
+    assert_true(fed_digest(values, (size_t)head.count) != coordinators_model(w, 0));
+    assert_true(coordinators_model(w, 0) == head.digest);
+    fedclient_record_free(&record);
+    fedclient_platform_posix_close(&state);
 }
 
 FED_TEST_WITH(an_evaluator_measures_a_model, clientd_world *w) {

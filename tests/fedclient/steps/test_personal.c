@@ -115,8 +115,8 @@ static fed_status decline(fed_device *d, fedclient_round *round, fed_error *err)
     return fed_fail(err, FED_EDECLINED, "this test keeps no copy");
 }
 
-static fed_status (*const failures[])(fed_device *, fedclient_round *,
-                                      fed_error *) = {diverge, decline};
+static fed_status (*const failures[])(fed_device *, fedclient_round *, fed_error *) = {diverge,
+                                                                                       decline};
 
 FED_TEST(a_copy_that_fails_costs_nothing_else) {
     for (size_t k = 0; k < sizeof failures / sizeof failures[0]; k++) {
