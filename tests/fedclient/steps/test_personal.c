@@ -172,6 +172,20 @@ FED_TEST_WITH(what_the_copy_reports_goes_with_the_next_update, fed_device *d) {
     assert_int_equal(d->fake.own.count, 0); /* it is of another task */
 }
 
+/* The fake refuses a private update with metrics. */
+FED_TEST(a_private_task_hears_nothing_of_the_copy) {
+    fed_device d;
+    fed_device_open(&d, "ring:b=16", ROUNDS);
+    d.fake.privacy = (fed_privacy){.clip = 1, .minimum = 1, .goal = 1, .cohort = 1, .apart = 1};
+    d.fake.task.personal_steps = STEPS;
+    d.copy = measure;
+    fed_device_finish(&d, ROUNDS + 1);
+    assert_int_equal(d.fake.version, ROUNDS);
+    assert_int_equal(d.fake.own.count, 0);
+    check_copy(&d, ROUNDS, d.fake.model);
+    fed_device_close(&d);
+}
+
 FED_TEST_WITH(a_copy_stays_until_the_next_one, fed_device *d) {
     fed_device_finish(d, ROUNDS + 1);
     const uint64_t task = d->fake.task.id;
