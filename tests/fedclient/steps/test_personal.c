@@ -1,4 +1,4 @@
-/* Personal models: a device's own copies of the shared model, and that they cost nobody anything. */
+/* Personal models: a device's own copies of the shared model; they cost nobody else anything. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
