@@ -17,7 +17,6 @@ fed_status fedtrain_personal_run(const fedtrain_job *job, const fedtrain_data *d
                                  const fedtrain_share *held, size_t batch, float *params,
                                  fedtrain_personal *result, fed_error *err) {
     fedtrain_job own = *job;
-    own.optimizer.mask = false;
     own.optimizer.scaffold_share = 0;
     *result = (fedtrain_personal){.loss = 0};
     const size_t floats = fedtrain_optimizer_state_size(&own.optimizer, job->net->arch->trained);
