@@ -27,6 +27,7 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     fresh->options = *options;
     fresh->options.slots = slots;
     fresh->lists = slots > 1;
+    fresh->asks_end = true;
     fresh->protocol = FED_PROTOCOL;
     if (options->name != NULL) {
         snprintf(fresh->name, sizeof fresh->name, "%s", options->name);
@@ -70,6 +71,7 @@ typedef enum step_state {
     STATE_TRAIN,
     STATE_ENCODE,
     STATE_SEND,
+    STATE_COPY,
     STATE_EVALUATE,
     STATE_REPORT,
     STATE_OVER
@@ -96,7 +98,8 @@ static step_state after_checkin(const fedclient *client, fedclient_job *job) {
 static fed_status after_download(fedclient *client, fedclient_job *job, step_state *at,
                                  fed_error *err) {
     if (job->assignment.action == FED_ACTION_DONE) {
-        FED_TRY(fedclient_layout_drop(client, err)); /* may remove the record "layout" */
+        FED_TRY(fedclient_personal_make(client, job, err)); /* may store the record "personal" */
+        FED_TRY(fedclient_layout_drop(client, err));        /* may remove the record "layout" */
         job->event->outcome = FEDCLIENT_FINISHED;
         *at = STATE_OVER;
         return FED_OK;
@@ -134,6 +137,10 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
         case STATE_SEND:
             /* stores the record "pending" with the message's fate */
             FED_TRY(fedclient_send(client, job, err));
+            at = job->event->outcome == FEDCLIENT_COUNTED ? STATE_COPY : STATE_OVER;
+            break;
+        case STATE_COPY:
+            FED_TRY(fedclient_personal_make(client, job, err)); /* may store "personal" */
             at = STATE_OVER;
             break;
         case STATE_EVALUATE:

@@ -23,7 +23,8 @@
         return FED_OK;                                                                             \
     } while (0)
 
-typedef enum field_kind { U32, U64, F32, TEXT } field_kind;
+/* SHARE is an F32 from 0 to 0.9. */
+typedef enum field_kind { U32, U64, F32, SHARE, TEXT } field_kind;
 
 typedef struct field {
     field_kind kind;
@@ -50,6 +51,8 @@ static const field fields[] = {
     FIELD(U64,  seed,          0,    0),
     FIELD(TEXT, app,           0,    FED_CAN_APP),
     FIELD(TEXT, downloads,     0,    FED_CAN_URL),
+    FIELD(U32,  personal_steps, 0,   FED_CAN_PERSONAL),
+    FIELD(SHARE, holdout,      0,    FED_CAN_PERSONAL),
 };
 /* clang-format on */
 
@@ -85,6 +88,7 @@ static void field_write(fed_writer *w, const field *f, const void *member) {
         fed_write_u64(w, *(const uint64_t *)member);
         break;
     case F32:
+    case SHARE:
         fed_write_f32(w, *(const float *)member);
         break;
     case TEXT:
@@ -104,6 +108,9 @@ static bool field_read(fed_reader *r, const field *f, void *member) {
     case F32:
         *(float *)member = fed_read_f32(r);
         return isfinite(*(float *)member) && *(float *)member > (float)f->least;
+    case SHARE:
+        *(float *)member = fed_read_f32(r);
+        return *(float *)member >= 0 && *(float *)member <= 0.9f;
     default:
         fed_read_str(r, member, f->room);
         return true;

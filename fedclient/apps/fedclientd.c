@@ -1,6 +1,7 @@
 /* fedclientd: a device as a program. It enrols, then trains or evaluates models on its own data. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ static const char usage[] =
     "  --split SPEC     how the training set is cut into shards: iid (default),\n"
     "                   classes:k=2 (or two-class), dirichlet:alpha=0.5,\n"
     "                   quantity:alpha=0.5\n"
+    "  --personal FILE  write this device's own model there, as safetensors, each time that a\n"
+    "                   task with personal_steps has made a new one\n"
     "  --evaluate       do not train: measure each new model on the test set\n"
     "  --when LIST      train only while all of these hold, with commas between them: charging,\n"
     "                   unmetered (NetworkManager says so), idle (nobody uses the device, says\n"
@@ -67,6 +70,10 @@ static const char usage[] =
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
+static const option_row own_rows[] = {{"personal", OPTION_TEXT,
+                                       offsetof(fedclientd_settings, personal),
+                                       .commands = FEDCLIENTD_COMMAND}};
+
 static int complain(const char *what) {
     fprintf(stderr, "fedclientd: %s (fedclientd --help tells more)\n", what);
     return STATUS_USAGE;
@@ -90,7 +97,7 @@ int main(int argc, char **argv) {
         printf("fedclientd %s (%s)\n", FED_VERSION, fed_build_id());
         return 0;
     }
-    if (fedclientd_read_options(NULL, 0, argc, argv, &s, &err) != FED_OK) {
+    if (fedclientd_read_options(own_rows, 1, argc, argv, &s, &err) != FED_OK) {
         return complain(err.text);
     }
     s.stop = fedclientd_catch_signals();

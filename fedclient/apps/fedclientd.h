@@ -22,6 +22,7 @@ typedef struct fedclientd_settings {
     const char *software;           /* the program and its version, such as "fedclientd/0.2.0" */
     const char *downloads_ca;       /* the caches' CA certificate; NULL: the system's CAs */
     const char *transport;          /* NULL: the first transport that this build has */
+    const char *personal;           /* file for this device's own model; NULL: none */
     const char *device;             /* the GPU of --device, also in work.backend; NULL: none */
     workshop_settings work;
     fedclient_conditions when;
@@ -57,6 +58,11 @@ const atomic_int *fedclientd_catch_signals(void);
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop, or
  * with until_finished until there is nothing more to do. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
+
+/** fedclientd_personal.c: after this event write the device's personal model, if it has one, to the
+ * file that the settings name. A failure is logged. */
+void fedclientd_keep_personal(const fedclientd_settings *settings, fedclient *client,
+                              const fedclient_event *event);
 
 /** fedclientd_report.c: write why the program ends, to stderr as "PROGRAM: why", or to the log if
  * that is JSON. */

@@ -64,8 +64,22 @@ static void progress(void *user, const fedclient_round *round, uint32_t done, ui
     }
 }
 
+typedef struct listener {
+    const fedclientd_settings *settings;
+    fedclient *client;
+} listener;
+
+static bool on_event(void *user, const fedclient_event *event, const char *why) {
+    const listener *l = user;
+    (void)why;
+    fedclientd_keep_personal(l->settings, l->client, event);
+    return true;
+}
+
 static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error *err) {
-    const fedclient_run_options options = {.until_finished = s->until_finished};
+    listener l = {s, client};
+    const fedclient_run_options options = {
+        .until_finished = s->until_finished, .event = on_event, .user = &l};
     const fed_status status = fedclient_run(client, &options, err);
     if (status != FED_ECANCELED) {
         return status;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "fed/bytes.h"
-#include "fedtrain/train.h"
+#include "fed/own_metrics.h"
+#include "fedtrain/personal.h"
 
 enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10 };
 
@@ -22,7 +23,7 @@ struct workshop {
     fed_arch arch;
     fedtrain_net *net;
     size_t net_batch;
-    fedtrain_share share;
+    fedtrain_share share, held; /* held: what the task's holdout takes out of the share */
     fed_optimizer optimizer;
     float *memory;
     size_t memory_count;
@@ -84,7 +85,9 @@ static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) 
     FED_TRY(fedtrain_data_split(&w->data, s->split, s->shards, task->seed, &all, err));
     fed_status status = fedtrain_share_take(&w->data, &all, s->shard, &w->share, err);
     fedtrain_partition_free(&all);
-    return status;
+    return status == FED_OK
+               ? fedtrain_share_hold(&w->share, (double)task->holdout, task->seed, &w->held, err)
+               : status;
 }
 
 static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint32_t *index,
@@ -171,6 +174,7 @@ static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
 static void forget_task(workshop *w) {
     fedtrain_net_free(w->net);
     fedtrain_share_free(&w->share);
+    fedtrain_share_free(&w->held);
     fed_arch_free(&w->arch);
     free(w->memory);
     *w = (workshop){
@@ -251,14 +255,7 @@ static bool is_kept(const workshop *w, const session *s) {
            (s->over.status != FED_ECANCELED && w->optimizer.scaffold_share == 0);
 }
 
-static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
-    session s = {.round = round};
-    FED_TRY(fedclient_round_wanted(round, err));
-    w->again = round->round == w->round ? w->again + 1 : 0;
-    w->round = round->round;
-    if (w->optimizer.mask) {
-        FED_TRY(fedclient_round_sent(round, mask, w, err));
-    }
+static fedtrain_job job_of(const workshop *w, const fedclient_round *round, session *s) {
     fedtrain_job job = {.net = w->net,
                         .optimizer = w->optimizer,
                         .steps = round->task->local_steps,
@@ -267,8 +264,49 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
                         .client = w->settings->shard,
                         .round = round->round + w->again * FEDTRAIN_AGAIN,
                         .after_step = after_step,
-                        .user = &s};
+                        .user = s};
     fedtrain_job_use(&job, &w->data, &w->share);
+    return job;
+}
+
+static fed_status report(const workshop *w, const fedclient_round *round, const char *whose,
+                         const fedtrain_score *score, fed_error *err) {
+    const bool counts = w->arch.loss != FED_LOSS_SQUARED;
+    char name[FED_OWN_NAME];
+    snprintf(name, sizeof name, "%s/%s", whose, counts ? "accuracy" : "loss");
+    return score->samples == 0
+               ? FED_OK
+               : fedclient_round_metric(round, name,
+                                        counts ? (double)score->correct / (double)score->samples
+                                               : (double)score->loss,
+                                        err);
+}
+
+/** Train this device's own copy of the model. */
+static fed_status train_personal(workshop *w, fedclient_round *round, fed_error *err) {
+    session s = {.round = round};
+    fedtrain_personal made;
+    if (w->settings->group != NULL) {
+        return fed_fail(err, FED_EDECLINED, "a worker group makes no personal model");
+    }
+    const fedtrain_job job = job_of(w, round, &s);
+    FED_TRY(
+        fedtrain_personal_run(&job, &w->data, &w->held, w->net_batch, round->values, &made, err));
+    round->samples = (uint32_t)w->share.size;
+    round->loss = made.loss;
+    FED_TRY(report(w, round, "shared", &made.before, err));
+    return report(w, round, "personal", &made.after, err);
+}
+
+static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
+    session s = {.round = round};
+    FED_TRY(fedclient_round_wanted(round, err));
+    w->again = round->round == w->round ? w->again + 1 : 0;
+    w->round = round->round;
+    if (w->optimizer.mask) {
+        FED_TRY(fedclient_round_sent(round, mask, w, err));
+    }
+    const fedtrain_job job = job_of(w, round, &s);
     fed_error why = {0};
     const workshop_settings *own = w->settings;
     fed_status status = own->group != NULL
@@ -306,7 +344,10 @@ fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) {
     workshop *w = user;
     w->slot = round->slot;
     FED_TRY(equip(w, round, err));
-    return w->settings->evaluate ? evaluate(w, round, err) : train(w, round, err);
+    if (w->settings->evaluate) {
+        return evaluate(w, round, err);
+    }
+    return round->is_personal ? train_personal(w, round, err) : train(w, round, err);
 }
 
 fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job,

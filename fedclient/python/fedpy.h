@@ -168,7 +168,7 @@ uint32_t fedpy_round_version(const fedpy_round *round);
 /** A text of the task. key: "model", "optimizer", "app"; NULL: there is no such text. */
 const char *fedpy_round_text(const fedpy_round *round, const char *key);
 /** A number of the task. key: "task" (its number), "slot", "local_steps", "batch", "learning_rate",
- * "seed"; NaN: there is no such number. */
+ * "seed", "personal" (1 or 0), "holdout"; NaN: there is no such number. */
 double fedpy_round_number_of(const fedpy_round *round, const char *key);
 /** Describe the k-th tensor: its name, shape dims[8], and offset and size in the values. Returns
  * its rank; -1 past the last. */

@@ -195,6 +195,8 @@ double fedpy_round_number_of(const fedpy_round *round, const char *key) {
            : strcmp(key, "batch") == 0         ? task->batch
            : strcmp(key, "learning_rate") == 0 ? (double)task->learning_rate
            : strcmp(key, "seed") == 0          ? (double)task->seed
+           : strcmp(key, "personal") == 0      ? round->round->is_personal
+           : strcmp(key, "holdout") == 0       ? (double)task->holdout
                                                : (double)NAN;
 }
 

@@ -7,6 +7,7 @@
 
 #include "fed/hash.h"
 #include "fed/own_metrics.h"
+#include "fed/small.h"
 #include "fedclient/fedclient.h"
 #include "fedclient/state/record.h"
 #include "fedcodec/codec.h"
@@ -26,10 +27,11 @@ typedef struct fedclient_watch {
 /** The state of one task: the heads of its stored records. */
 typedef struct fedclient_slot {
     unsigned number;            /* from 0; all but 0 are part of the keys of the slot's records */
-    fedclient_model_head model; /* here and in the next three: all 0 if no record is stored */
+    fedclient_model_head model; /* here and in the next four: all 0 if no record is stored */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
     fedclient_layout_head layout;
+    fedclient_personal_head personal;
     uint64_t faulty; /* task of the last fault that may pass; 0: none; not stored */
     unsigned faults; /* faults in a row of the task `faulty`; not stored */
 } fedclient_slot;
@@ -63,14 +65,17 @@ struct fedclient {
     bool metric_of_regression; /* the model predicts numbers */
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
-    uint8_t protocol;          /* version to speak: lowered if the coordinator refuses it */
-    uint32_t failures;         /* failures in a row that may pass */
-    uint32_t silences;         /* failures among `failures` in which no byte moved */
-    uint64_t logged;           /* digest of the last failure's text; 0: the last step succeeded */
-    bool heals;                /* this step's failure may pass */
-    uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
-    uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */
-    int64_t cache_again_ms;    /* no cache is asked before this monotonic_ms; 0: no limit */
+    uint64_t own_task; /* "own" is of this task's personal model, and goes with its next update */
+    bool asks_end;     /* a task whose end this device knows is asked about again, if its personal
+                    * model is older than that */
+    uint8_t protocol;  /* version to speak: lowered if the coordinator refuses it */
+    uint32_t failures; /* failures in a row that may pass */
+    uint32_t silences; /* failures among `failures` in which no byte moved */
+    uint64_t logged;   /* digest of the last failure's text; 0: the last step succeeded */
+    bool heals;        /* this step's failure may pass */
+    uint32_t asked_ms; /* wait that the coordinator asked for, an hour at most */
+    uint32_t told_ms;  /* the wait in the answer to the last check-in; 0: none */
+    int64_t cache_again_ms; /* no cache is asked before this monotonic_ms; 0: no limit */
     fedclient_watch watch;
     char name[64];          /* options.name, made safe for a header; "": none */
     char computes_on[80];   /* options.computes_on, made safe for a header; "": none */

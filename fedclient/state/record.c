@@ -24,7 +24,8 @@ const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FE
     static const char *const words[] = {
         [FEDCLIENT_IDENTITY] = "identity", [FEDCLIENT_MODEL] = "model",
         [FEDCLIENT_RESIDUAL] = "residual", [FEDCLIENT_PENDING] = "pending",
-        [FEDCLIENT_LAYOUT] = "layout",     [FEDCLIENT_SPENT] = "spent"};
+        [FEDCLIENT_LAYOUT] = "layout",     [FEDCLIENT_SPENT] = "spent",
+        [FEDCLIENT_PERSONAL] = "personal"};
     if (slot == 0) {
         snprintf(key, FEDCLIENT_KEY, "%s", words[kind]);
     } else {
@@ -142,7 +143,8 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
 
 static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                         fedclient_record *record, fed_error *err) {
-    const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;
+    const bool large =
+        kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL || kind == FEDCLIENT_PERSONAL;
     return large && platform->memory != NULL
                ? borrow(platform, key, record, err)
                : platform->get(platform->user, key, &record->bytes, &record->len, err);
@@ -329,6 +331,38 @@ fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned s
     fed_write_u64(&w, head->task);
     fed_write_bytes(&w, head->sha256, sizeof head->sha256);
     return fedclient_record_store(platform, FEDCLIENT_LAYOUT, slot, record, err);
+}
+
+fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned slot,
+                                   fedclient_personal_head *head, fedclient_record *record,
+                                   fed_error *err) {
+    fed_reader r;
+    size_t payload = 0;
+    *head = (fedclient_personal_head){0};
+    FED_TRY(load_any(platform, FEDCLIENT_PERSONAL, slot, record, &r, &payload, err));
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->task = fed_read_u64(&r);
+    head->version = fed_read_u32(&r);
+    head->digest = fed_read_u64(&r);
+    head->count = fed_read_u64(&r);
+    const bool sound = head->task != 0 && payload > 0 &&
+                       head->count <= (payload - 1) / sizeof(float) &&
+                       record->bytes[record->len - 1] == '\0';
+    return load_end(sound, FEDCLIENT_PERSONAL, slot, record, err);
+}
+
+fed_status fedclient_personal_store(const fedclient_platform *platform, unsigned slot,
+                                    const fedclient_personal_head *head, fedclient_record *record,
+                                    fed_error *err) {
+    assert(head->task != 0); /* C11 in docs/durability.md: the copy names its task. */
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->task);
+    fed_write_u32(&w, head->version);
+    fed_write_u64(&w, head->digest);
+    fed_write_u64(&w, head->count);
+    return fedclient_record_store(platform, FEDCLIENT_PERSONAL, slot, record, err);
 }
 
 static void model_fields(const fedclient_model_head *head, fedclient_record *record) {

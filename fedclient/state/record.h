@@ -23,7 +23,8 @@ typedef enum fedclient_kind {
     FEDCLIENT_PENDING = 4,
     FEDCLIENT_DOWNLOAD = 5,
     FEDCLIENT_LAYOUT = 6,
-    FEDCLIENT_SPENT = 7
+    FEDCLIENT_SPENT = 7,
+    FEDCLIENT_PERSONAL = 8
 } fedclient_kind;
 
 typedef struct fedclient_record {
@@ -126,6 +127,14 @@ typedef struct fedclient_download_head {
     uint64_t offset;     /* the payload's first byte in the answer */
 } fedclient_download_head;
 
+/** The head of the device's own copy of a model. The payload is the values, then the model's text
+ * with its NUL. */
+typedef struct fedclient_personal_head {
+    uint64_t task; /* 0: no copy */
+    uint32_t version;
+    uint64_t digest, count; /* of the version that the copy was made from; number of values */
+} fedclient_personal_head;
+
 /*
  * The load functions read a record of a slot and its head; if none is stored, *head and *record
  * are all 0. The store functions write the head into the record, and put the record.
@@ -144,6 +153,13 @@ fed_status fedclient_layout_load(const fedclient_platform *platform, unsigned sl
                                  fedclient_layout_head *head, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;
 
+fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned slot,
+                                   fedclient_personal_head *head, fedclient_record *record,
+                                   fed_error *err) FED_CHECKED;
+
+fed_status fedclient_personal_store(const fedclient_platform *platform, unsigned slot,
+                                    const fedclient_personal_head *head, fedclient_record *record,
+                                    fed_error *err) FED_CHECKED;
 fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned slot,
                                   const fedclient_layout_head *head, fedclient_record *record,
                                   fed_error *err) FED_CHECKED;

@@ -68,6 +68,24 @@ static fed_status load_layout(const fedclient *client, fedclient_slot *slot, fed
     return status;
 }
 
+/** Read the head of a slot's personal model. A damaged one is dropped: the next round makes
+ * another. */
+static fed_status load_personal(const fedclient *client, fedclient_slot *slot, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    char key[FEDCLIENT_KEY];
+    fedclient_record record = {0};
+    fed_status status =
+        fedclient_personal_load(platform, slot->number, &slot->personal, &record, err);
+    fedclient_record_free(&record);
+    if (status == FED_EFORMAT) {
+        fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be trained again", err->text);
+        slot->personal = (fedclient_personal_head){0};
+        status = platform->drop(platform->user,
+                                fedclient_record_key(FEDCLIENT_PERSONAL, slot->number, key), err);
+    }
+    return status;
+}
+
 /** Read the heads of a slot's records. The payloads are freed, as they are large. */
 static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
@@ -89,7 +107,11 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
     status = fedclient_pending_load(platform, number, &slot->pending, &record, err);
     fedclient_record_free(&record);
     FED_TRY(status);
-    return FED_SMALL ? FED_OK : load_layout(client, slot, err);
+    if (FED_SMALL) {
+        return FED_OK;
+    }
+    FED_TRY(load_layout(client, slot, err));
+    return load_personal(client, slot, err);
 }
 
 /** The largest training number in stored slots beyond options.slots, from a time when the program
@@ -193,11 +215,19 @@ static unsigned place_of(const fedclient *client, unsigned k) {
     return place;
 }
 
+/** The version to name in a check-in. After a death between the last model and its personal copy it
+ * is the copy's, so that the coordinator announces the end again (C11 in docs/durability.md). */
+static uint32_t version_of(const fedclient *client, const fedclient_slot *slot) {
+    const fedclient_personal_head *copy = &slot->personal;
+    const bool old = copy->task == slot->model.task && copy->version < slot->model.version;
+    return !FED_SMALL && client->asks_end && old ? copy->version : slot->model.version;
+}
+
 void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]) {
     for (unsigned k = 0; k < client->options.slots; k++) {
         const fedclient_slot *slot = &client->slots[k];
         if (task_of(slot) != 0) {
-            held[place_of(client, k)] = (fed_held){task_of(slot), slot->model.version};
+            held[place_of(client, k)] = (fed_held){task_of(slot), version_of(client, slot)};
         }
     }
 }

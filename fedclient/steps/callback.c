@@ -7,21 +7,21 @@
 
 #include "fedclient/steps/steps.h"
 
-fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
+fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job, size_t more,
                                    fedclient_record *copy) {
     const fedclient_options *options = &client->options;
     size_t len = 0;
     assert(job->model.bytes != NULL);
     const uint8_t *model = fedclient_record_payload(&job->model, &len);
     if (options->room != NULL && options->platform->memory == NULL) {
-        void *bytes = options->room(options->user, FEDCLIENT_RECORD_HEAD + len);
-        FED_TRY(fedclient_record_in(bytes, len, copy));
+        void *bytes = options->room(options->user, FEDCLIENT_RECORD_HEAD + len + more);
+        FED_TRY(fedclient_record_in(bytes, len + more, copy));
     } else {
-        FED_TRY(fedclient_record_room(options->platform, len, copy));
+        FED_TRY(fedclient_record_room(options->platform, len + more, copy));
     }
     /* docs/durability.md, C5: the program changes a copy, not the stored model. */
     assert(!copy->lent);
-    memcpy(fedclient_record_payload(copy, &len), model, len);
+    memcpy(fedclient_record_payload(copy, &more), model, len);
     return FED_OK;
 }
 
@@ -39,9 +39,12 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     round->slot = client->slot->number;
     round->job = job;
     round->loss = FEDCLIENT_NO_LOSS;
-    client->own.count = 0;
+    if (client->own_task != job->assignment.task.id || round->is_personal) {
+        client->own.count = 0;
+    }
+    client->own_task = 0;
     client->own_seq = 0;
-    const char *what = job->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
+    const char *what = round->number != 0 ? "training" : "evaluation";
     fed_error own = {0};
     fed_status status = client->options.train(client->options.user, round, &own);
     const fed_error *over = &client->watch.over;

@@ -14,7 +14,9 @@ static uint32_t capabilities(const fedclient *client) {
                          FED_CAN_NO_LOSS | FED_CAN_PRIVATE | fed_task_capabilities() |
                          (FED_SMALL ? 0 : FED_CAN_LAYOUT) | (client->lists ? FED_CAN_TASKS : 0) |
                          (client->heard ? 0 : FED_STARTED);
-    return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;
+    const uint32_t none =
+        (client->options.downloads != NULL ? 0 : FED_CAN_URL) | (FED_SMALL ? FED_CAN_PERSONAL : 0);
+    return all & ~none;
 }
 
 static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *err) {

@@ -10,7 +10,7 @@ static fed_status take_model(const fedclient *client, fedclient_job *job) {
         return fedclient_record_own(&job->model);
     }
     fedclient_record copy;
-    FED_TRY(fedclient_callback_copy(client, job, &copy));
+    FED_TRY(fedclient_callback_copy(client, job, 0, &copy));
     fedclient_record_free(&job->model);
     job->model = copy;
     return FED_OK;

@@ -260,7 +260,7 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     assert(client->slot->model.task == job->assignment.task.id &&
            client->slot->model.digest == job->assignment.digest);
     fedclient_record trained; /* the callback's values, later the new residual */
-    FED_TRY(fedclient_callback_copy(client, job, &trained));
+    FED_TRY(fedclient_callback_copy(client, job, 0, &trained));
     size_t count = 0;
     const uint64_t last = fedclient_slots_last(client);
     /* D4 in docs/durability.md: numbers never wrap around. With a reused number a message could be

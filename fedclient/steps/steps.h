@@ -58,6 +58,7 @@ fed_status fedclient_layout_drop(fedclient *client, fed_error *err) FED_CHECKED;
  * program wants to end. watch.over then has the reason. */
 fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKED;
 
+/** assignment NULL: a training that the coordinator does not wait for. */
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
 /* The next four functions are in cache_download.c. */
@@ -124,8 +125,9 @@ fed_status fedclient_private_encode(const fedclient *client, const fedclient_job
 /** Remove from a residual what the update with this head has sent. */
 void fedclient_private_settle(const fedclient_job *job, const fed_update *head, float *values);
 
-/** *copy = a copy of job->model that the callback may change; the copy becomes round->values. */
-fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
+/** *copy = a copy of job->model that the callback may change; the copy becomes round->values. Its
+ * payload has `more` bytes behind the values. */
+fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job, size_t more,
                                    fedclient_record *copy) FED_CHECKED;
 
 /** FED_ESTATE: a step is under way, so a callback of this client has called `function`. */
@@ -148,6 +150,12 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
 /** The message has been counted: subtract it from the stored residual at once, if the platform can
  * change a value in place. False: nothing was subtracted. */
 bool fedclient_settle_now(const fedclient *client, const fedclient_job *job);
+
+/** If the task wants a personal model (fed_task.personal_steps), and the slot's model has none yet,
+ * train one and store it: C11 in docs/durability.md. FED_OK, too, after a failure, which costs the
+ * copy only. FED_ECANCELED, and after the task's end FED_EBUSY: watch.over has the reason. */
+fed_status fedclient_personal_make(fedclient *client, fedclient_job *job,
+                                   fed_error *err) FED_CHECKED;
 
 /** Compress the residual into job->pending, and store job->pending. */
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;

@@ -46,7 +46,7 @@ void fedclient_watch_start(fedclient *client, const fed_assignment *assignment) 
     fedclient_watch *watch = &client->watch;
     *watch = (fedclient_watch){
         .deadline_ms = INT64_MAX, .look_ms = now, .ask_ms = INT64_MAX, .every_ms = LEAST_ASK_MS};
-    if (assignment->action != FED_ACTION_TRAIN) {
+    if (assignment == NULL || assignment->action != FED_ACTION_TRAIN) {
         return;
     }
     watch->deadline_ms = now + assignment->deadline_ms;

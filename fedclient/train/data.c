@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/rng.h"
+
 static bool names_text(const char *name) {
     size_t len = strcspn(name, ":");
     const char *known;
@@ -96,6 +98,88 @@ void fedtrain_share_free(fedtrain_share *share) {
     fedtrain_shard_free(&share->shard);
     free(share->token);
     *share = (fedtrain_share){.token = NULL};
+}
+
+/* The number of the stream of random numbers that only held samples use. */
+static const uint32_t HOLD_STREAM = 0x686f6c64; /* "hold" */
+
+/* Return how many samples, or tokens, are taken out of a share. */
+static size_t held_of(const fedtrain_share *share, double fraction) {
+    const size_t least = share->token != NULL ? 2 : 1;
+    const size_t wanted = (size_t)(fraction * (double)share->size + 0.5);
+    if (!(fraction > 0) || share->size < 2 * least) {
+        return 0;
+    }
+    const size_t most = share->size - least;
+    return wanted < least ? least : wanted < most ? wanted : most;
+}
+
+static int compare_places(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Move n samples of a shard, drawn at random, to `held`; those left keep their order. */
+static fed_status hold_samples(fedtrain_shard *shard, size_t n, uint64_t seed, uint32_t *held) {
+    uint32_t *place = malloc(shard->count * sizeof *place);
+    FED_REQUIRE(place != NULL, FED_ENOMEM);
+    fed_rng rng;
+    fed_rng_init(&rng, seed, HOLD_STREAM, shard->index[0]);
+    for (size_t i = 0; i < shard->count; i++) {
+        place[i] = (uint32_t)i;
+    }
+    fed_rng_shuffle(&rng, place, shard->count);
+    qsort(place, n, sizeof *place, compare_places);
+    size_t left = 0, taken = 0;
+    for (size_t i = 0; i < shard->count; i++) {
+        if (taken < n && place[taken] == i) {
+            held[taken++] = shard->index[i];
+        } else {
+            shard->index[left++] = shard->index[i];
+        }
+    }
+    shard->count = left;
+    free(place);
+    return FED_OK;
+}
+
+fed_status fedtrain_share_hold(fedtrain_share *share, double fraction, uint64_t seed,
+                               fedtrain_share *held, fed_error *err) {
+    const size_t n = held_of(share, fraction);
+    *held = (fedtrain_share){.token = NULL};
+    if (n == 0) {
+        return FED_OK;
+    }
+    uint32_t *taken = malloc(n * sizeof *taken);
+    fed_status status = taken != NULL ? FED_OK : FED_ENOMEM;
+    if (status == FED_OK && share->token != NULL) {
+        share->token_count -= n;
+        memcpy(taken, share->token + share->token_count, n * sizeof *taken);
+    } else if (status == FED_OK) {
+        status = hold_samples(&share->shard, n, seed, taken);
+    }
+    if (status != FED_OK) {
+        free(taken);
+        return fed_fail(err, status, "out of memory for %zu samples that are held back", n);
+    }
+    share->size -= n;
+    held->size = n;
+    if (share->token != NULL) {
+        held->token = taken;
+        held->token_count = n;
+    } else {
+        held->shard = (fedtrain_shard){.index = taken, .count = n};
+    }
+    return FED_OK;
+}
+
+fed_status fedtrain_share_score(fedtrain_net *net, size_t batch, const fedtrain_data *data,
+                                const fedtrain_share *share, const float *params,
+                                fedtrain_score *score, fed_error *err) {
+    return share->token != NULL
+               ? fedtrain_evaluate_text(net, batch, share->token, share->token_count, params, score,
+                                        err)
+               : fedtrain_evaluate_shard(net, batch, &data->set, &share->shard, params, score, err);
 }
 
 void fedtrain_job_use(fedtrain_job *job, const fedtrain_data *data, const fedtrain_share *share) {

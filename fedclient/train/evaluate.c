@@ -65,10 +65,12 @@ static fed_status end_net(fedtrain_net *net, fed_status status, fed_error *err) 
     return status == FED_OK ? ended : status;
 }
 
-static fed_status evaluate_batch(fedtrain_net *net, const fedtrain_dataset *set, size_t first,
-                                 size_t n, const float *params, tally *t, fed_error *err) {
+/* `shard` NULL: the whole set, in its order. */
+static fed_status evaluate_batch(fedtrain_net *net, const fedtrain_dataset *set,
+                                 const fedtrain_shard *shard, size_t first, size_t n,
+                                 const float *params, tally *t, fed_error *err) {
     for (size_t b = 0; b < n; b++) {
-        net->index[b] = (uint32_t)(first + b);
+        net->index[b] = shard != NULL ? shard->index[first + b] : (uint32_t)(first + b);
     }
     fedtrain_gather(net, set, n);
     fedtrain_batch samples = {.size = n, .x = net->x};
@@ -76,22 +78,35 @@ static fed_status evaluate_batch(fedtrain_net *net, const fedtrain_dataset *set,
     return tally_batch(t, net, n, err);
 }
 
-fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
-                             const float *params, fedtrain_score *score, fed_error *err) {
+static fed_status evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                           const fedtrain_shard *shard, const float *params, fedtrain_score *score,
+                           fed_error *err) {
+    const size_t count = shard != NULL ? shard->count : set->count;
     FED_TRY(fedtrain_check_batch(net, batch, err));
     FED_TRY(fedtrain_dataset_fits(set, net->arch, err));
-    if (set->count == 0) {
+    if (count == 0) {
         return fed_fail(err, FED_EINVAL, "the data set has no samples to evaluate on");
     }
     tally t = {0};
     FED_TRY(fedtrain_net_begin(net, params, NULL, 0, err));
     fed_status status = FED_OK;
-    for (size_t first = 0; status == FED_OK && first < set->count; first += batch) {
-        size_t n = set->count - first < batch ? set->count - first : batch;
-        status = evaluate_batch(net, set, first, n, params, &t, err);
+    for (size_t first = 0; status == FED_OK && first < count; first += batch) {
+        size_t n = count - first < batch ? count - first : batch;
+        status = evaluate_batch(net, set, shard, first, n, params, &t, err);
     }
     FED_TRY(end_net(net, status, err));
     return tally_score(&t, score, err);
+}
+
+fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                             const float *params, fedtrain_score *score, fed_error *err) {
+    return evaluate(net, batch, set, NULL, params, score, err);
+}
+
+fed_status fedtrain_evaluate_shard(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                                   const fedtrain_shard *shard, const float *params,
+                                   fedtrain_score *score, fed_error *err) {
+    return evaluate(net, batch, set, shard, params, score, err);
 }
 
 /* A text cut into streams, so that each word to predict counts once. Streams have equal lengths,

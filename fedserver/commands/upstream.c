@@ -161,6 +161,9 @@ static bool take_back(upstream *u, fed_error *err) {
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     upstream *u = user;
+    if (round->is_personal) {
+        return fed_fail(err, FED_EDECLINED, "an edge aggregator has no data of its own");
+    }
     const uint32_t lease_ms = fedclient_round_left_ms(round);
     fedserver_edge_offer offer = {.task = round->task,
                                   .model = round->arch->text,

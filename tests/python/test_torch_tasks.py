@@ -22,8 +22,8 @@ except ImportError:
 
 def told(**keys):
     """Return what a callback gets of a task, without a coordinator."""
-    return types.SimpleNamespace(**{"number": 1, "task": 1, "slot": 0, "optimizer": "sgd", "learning_rate": 0.1, "local_steps": 3,
-                                    "progress": lambda done, total: None, "wanted": lambda: None, **keys})
+    return types.SimpleNamespace(**{"number": 1, "task": 1, "slot": 0, "personal": False, "optimizer": "sgd", "learning_rate": 0.1,
+                                    "local_steps": 3, "progress": lambda done, total: None, "wanted": lambda: None, **keys})
 
 
 def line(values=(1.0, -2.0, 3.0)):
@@ -114,6 +114,19 @@ class TaskOptimizer(unittest.TestCase):
                     again, params = line()
                     got = self.trained(train, params, optimizer=spec, number=1, task=2)  # another task begins as new
                     np.testing.assert_allclose(got, reference(spec, 0.1, (1.0, -2.0, 3.0), self.INPUTS)[0], rtol=1e-5)
+
+    def test_a_copy_for_this_device_alone_leaves_no_trace(self):
+        for spec in ("momentum", "adam"):
+            with self.subTest(spec=spec), tempfile.TemporaryDirectory() as folder:
+                module, params = line()
+                train = fed.torch.trainer(module, lambda _: [torch.tensor([one]) for one in self.INPUTS], step=mean, state=folder)
+                self.trained(train, params, optimizer=spec, number=1)
+                shared = tuple(params["weight"][0])
+                own = {"weight": params["weight"].copy()}
+                got = self.trained(train, own, optimizer=spec, number=2, local_steps=2, personal=True)
+                np.testing.assert_allclose(got, reference(spec, 0.1, shared, self.INPUTS[:2])[0], rtol=1e-5)  # it begins as new
+                got = self.trained(train, params, optimizer=spec, number=2)
+                np.testing.assert_allclose(got, reference(spec, 0.1, (1.0, -2.0, 3.0), self.INPUTS * 2)[0], rtol=1e-5)
 
     def test_its_numbers_are_those_of_the_headers(self):
         found = re.search(r"enum \{\s*FEDPY_RULE(.*?)FEDPY_OPTIMIZER_NUMBERS", pathlib.Path(

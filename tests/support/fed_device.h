@@ -21,6 +21,8 @@ typedef struct fed_device {
     uint32_t samples;
     float poison; /* added to value 5; NaN makes the training invalid */
     float loss;
+    uint64_t copies; /* calls for a personal model, to whose values 1 is added */
+    fed_status (*copy)(struct fed_device *device, fedclient_round *round, fed_error *err);
 } fed_device;
 
 /** Check that the call succeeds, or fail the test with the device's error text. */

@@ -88,6 +88,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
                       (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
                       (checkin->capabilities & FED_CAN_TASKS) |
                       (fake->privacy.clip > 0 ? checkin->capabilities & FED_CAN_PRIVATE : 0) |
+                      (fake->no_personal ? 0 : checkin->capabilities & FED_CAN_PERSONAL) |
                       (fake->wants_renewal ? FED_RENEW : 0);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;

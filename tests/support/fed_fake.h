@@ -52,6 +52,7 @@ typedef struct fed_fake {
     uint32_t evaluated; /* newest version that was evaluated, plus 1 */
     fed_metric metric;
     bool no_own;               /* the fake does not offer custom metrics */
+    bool no_personal;          /* the fake does not know FED_CAN_PERSONAL */
     bool no_absent_loss;       /* the fake does not know FED_CAN_NO_LOSS */
     float loss;                /* of the last update */
     fed_own_metrics own;       /* custom metrics of the last update or evaluation */

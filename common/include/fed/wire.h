@@ -52,6 +52,11 @@ typedef struct fed_task {
     /* FED_CAN_URL: where caches keep sealed downloads. It is a URL that ends with '/', to which a
      * download's name is appended. "": there are no caches. */
     char downloads[FED_DOWNLOADS_URL];
+    /* FED_CAN_PERSONAL: steps with which a device trains a copy of the model for itself. 0: no
+     * copy */
+    uint32_t personal_steps;
+    /* FED_CAN_PERSONAL: the fraction of the device's samples that it does not train on; 0 to 0.9 */
+    float holdout;
 } fed_task;
 
 /** Check the URL of a cache, a task's `downloads`. The names of downloads are appended to it, so it

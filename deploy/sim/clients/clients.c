@@ -12,6 +12,9 @@
 #include "fed/hash.h"
 #include "fed/threads.h"
 
+/* The number of the stream of random numbers that only swapped labels use. */
+static const uint32_t SWAP_STREAM = 0x73776170; /* "swap" */
+
 static fed_status open_workers(sim_clients *clients, fed_error *err) {
     clients->workers = calloc(clients->options->threads, sizeof *clients->workers);
     int sockets[SIM_TRAINERS_MOST] = {0};
@@ -59,6 +62,36 @@ static fed_status normalise(sim_clients *clients, fed_error *err) {
     return fedtrain_dataset_normalise_by(train, train, NULL, train->count);
 }
 
+/** For one client two classes, drawn among those that it has, change places in what it holds: it
+ * names them the other way round. No other client has these samples. */
+static fed_status swap_labels(sim_clients *clients, uint32_t k, fed_error *err) {
+    const fedtrain_shard *shard = &clients->client[k].share.shard;
+    uint8_t *label = clients->train.set.label;
+    uint32_t has[FEDTRAIN_CLASSES] = {0}, kind[FEDTRAIN_CLASSES], kinds = 0;
+    fed_rng rng;
+    if (clients->train.is_text || label == NULL) {
+        return fed_fail(err, FED_EINVAL, "swapped is for samples with classes: leave the key out");
+    }
+    for (size_t i = 0; i < shard->count; i++) {
+        has[label[shard->index[i]]]++;
+    }
+    for (uint32_t c = 0; c < FEDTRAIN_CLASSES; c++) {
+        if (has[c] > 0) {
+            kind[kinds++] = c;
+        }
+    }
+    if (kinds < 2) {
+        return FED_OK;
+    }
+    fed_rng_init(&rng, clients->options->seed, k, SWAP_STREAM);
+    fed_rng_shuffle(&rng, kind, kinds);
+    for (size_t i = 0; i < shard->count; i++) {
+        uint8_t *own = &label[shard->index[i]];
+        *own = (uint8_t)(*own == kind[0] ? kind[1] : *own == kind[1] ? kind[0] : *own);
+    }
+    return FED_OK;
+}
+
 static fed_status open_shards(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
     fedtrain_partition partition;
@@ -69,6 +102,9 @@ static fed_status open_shards(sim_clients *clients, fed_error *err) {
             fedtrain_share_take(&clients->train, &partition, k, &clients->client[k].share, err);
     }
     fedtrain_partition_free(&partition);
+    for (uint32_t k = 0; status == FED_OK && k < (uint32_t)(o->swapped * (double)o->clients); k++) {
+        status = swap_labels(clients, k, err);
+    }
     return status;
 }
 
@@ -148,6 +184,7 @@ fed_status sim_clients_open(sim_clients *clients, fed_error *err) {
 void sim_clients_close(sim_clients *clients) {
     for (size_t k = 0; k < clients->client_count; k++) {
         fedtrain_share_free(&clients->client[k].share);
+        fedtrain_share_free(&clients->client[k].held);
         pthread_cond_destroy(&clients->client[k].worker_ready);
     }
     for (uint32_t i = 0; clients->workers != NULL && i < clients->options->threads; i++) {

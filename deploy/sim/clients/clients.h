@@ -17,7 +17,7 @@
 #include "fed/error.h"
 #include "fed/rng.h"
 #include "fedclient/fedclient.h"
-#include "fedtrain/data.h"
+#include "fedtrain/personal.h"
 
 /** A worker: the net and memory with which a step trains or measures, one step at a time. */
 typedef struct sim_worker {
@@ -39,9 +39,13 @@ typedef struct sim_client_kept {
     fedclient_traffic enrolment; /* traffic of the enrolment, which is in no round's figures */
     fedclient_traffic charged;   /* the traffic that is in the log's rounds already */
     uint64_t train_cpu_us;
-    int64_t busy_us;       /* time spent training: virtual, or CPU time */
-    uint64_t steps;        /* local steps of the trainings whose updates were counted */
-    uint64_t digest;       /* digest of the final model */
+    int64_t busy_us; /* time spent training: virtual, or CPU time */
+    uint64_t steps;  /* local steps of the trainings whose updates were counted */
+    uint64_t digest; /* digest of the final model */
+    /* Of the newest personal model, on the client's held data: accuracy of the shared model that it
+     * was made from, and its own. */
+    double shared, personal;
+    uint64_t held;         /* samples held; 0: there is no such accuracy */
     uint32_t round, again; /* newest round trained in; number of earlier trainings in that round */
     uint32_t counted, refused;
     uint32_t last_counted;   /* newest round that counted the client's update */
@@ -93,7 +97,8 @@ typedef struct sim_client {
     sim_lossy lossy;
     /* The shard of the data that the client trains on. With options->trainers only its size, which
      * the newest training has told. */
-    fedtrain_share share;
+    fedtrain_share share, held;  /* held: what the task's holdout takes out of the shard */
+    bool holds;                  /* it has been taken out */
     sim_worker *worker;          /* the worker that the client holds; NULL: none */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;

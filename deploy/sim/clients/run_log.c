@@ -146,6 +146,9 @@ static void note_client(const sim_client *client, uint64_t digest, sim_account *
         .broken = client->lossy.kept.broken,
         .samples = (uint32_t)client->share.size,
         .busy_s = 1e-6 * (double)client->kept.busy_us,
+        .held = client->kept.held,
+        .shared = client->kept.shared,
+        .personal = client->kept.personal,
         .present = client->kept.finished && client->kept.has_model,
         .identical = client->kept.has_model && client->kept.digest == digest};
 }

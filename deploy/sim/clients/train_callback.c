@@ -155,6 +155,54 @@ static fed_status train(sim_client *client, fedclient_round *round, fed_error *e
     return FED_OK;
 }
 
+/** Take the task's holdout out of the client's shard, once. */
+static fed_status hold(sim_client *client, const fed_task *task, fed_error *err) {
+    if (!client->holds) {
+        FED_TRY(fedtrain_share_hold(&client->share, (double)task->holdout, task->seed,
+                                    &client->held, err));
+        client->holds = true;
+    }
+    return FED_OK;
+}
+
+static double accuracy_of(const fedtrain_score *score) {
+    return (double)score->correct / (double)score->samples;
+}
+
+/** Train the client's own copy, and note how good it and the shared model are for this client. */
+static fed_status train_personal(sim_client *client, fedclient_round *round, fed_error *err) {
+    const fed_task *task = round->task;
+    sim_clients *clients = client->clients;
+    const sim_virtual_time *time = clients->virtual_time;
+    const uint64_t samples = (uint64_t)task->local_steps * task->batch;
+    fedtrain_personal made;
+    fedtrain_job job = {.net = client->worker->net,
+                        .steps = task->local_steps,
+                        .batch = task->batch,
+                        .seed = task->seed,
+                        .client = client->k,
+                        .round = round->round};
+    fedtrain_job_use(&job, &clients->train, &client->share);
+    FED_TRY(fed_optimizer_parse(task->optimizer, task->learning_rate, &job.optimizer, err));
+    const int64_t takes_us = time != NULL ? time->trains(time->user, client->k, samples) : 0;
+    const int64_t before = fed_clock_thread_cpu_us();
+    FED_TRY(fedtrain_personal_run(&job, &clients->train, &client->held, evaluate_batch(round),
+                                  round->values, &made, err));
+    const uint64_t used = (uint64_t)(fed_clock_thread_cpu_us() - before);
+    round->samples = (uint32_t)client->share.size;
+    round->loss = made.loss;
+    pthread_mutex_lock(&clients->mutex);
+    client->kept.train_cpu_us += used;
+    client->kept.busy_us += time != NULL ? takes_us : (int64_t)used;
+    client->kept.held = round->arch->loss == FED_LOSS_SQUARED ? 0 : made.after.samples;
+    if (client->kept.held > 0) {
+        client->kept.shared = accuracy_of(&made.before);
+        client->kept.personal = accuracy_of(&made.after);
+    }
+    pthread_mutex_unlock(&clients->mutex);
+    return FED_OK;
+}
+
 static fed_status measure_here(const sim_client *client, fedclient_round *round,
                                sim_trained *measured, fed_error *err) {
     fedtrain_score score = {0};
@@ -196,7 +244,16 @@ static fed_status work(void *user, fedclient_round *round, fed_error *err) {
     if (!sim_has_trainers(client->clients->options)) {
         FED_TRY(fit_worker(client, round, err));
     }
-    return client->evaluates ? evaluate(client, round, err) : train(client, round, err);
+    if (client->evaluates) {
+        return evaluate(client, round, err);
+    }
+    if (sim_has_trainers(client->clients->options)) {
+        return round->is_personal
+                   ? fed_fail(err, FED_EDECLINED, "a trainer of your own makes no personal model")
+                   : train(client, round, err);
+    }
+    FED_TRY(hold(client, round->task, err));
+    return round->is_personal ? train_personal(client, round, err) : train(client, round, err);
 }
 
 fedclient_options sim_client_options(sim_client *client) {

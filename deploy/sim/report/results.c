@@ -20,6 +20,7 @@ const char sim_rounds_header[] =
     "down_bytes,update_bytes,delta_bytes,bits_per_value_up,bits_per_value_down\n";
 const char sim_clients_header[] =
     "client,up_bytes,down_bytes,counted,refused,broken,samples,busy_s,present,identical\n";
+const char sim_personal_header[] = "client,held,shared_accuracy,personal_accuracy\n";
 
 static double ratio(double a, double b) {
     return b > 0 ? a / b : (double)NAN;
@@ -153,6 +154,18 @@ static void write_clients(const sim_log *log, fed_writer *w) {
     }
 }
 
+/** Nothing is written where no client has a personal model. */
+static void write_personal(const sim_log *log, fed_writer *w) {
+    for (size_t k = 0; k < log->client_count; k++) {
+        const sim_account *a = &log->clients[k];
+        if (a->held > 0) {
+            fed_write_printf(w, "%s%zu,%" PRIu64 ",%.9g,%.9g\n",
+                             w->len == 0 ? sim_personal_header : "", k, a->held, a->shared,
+                             a->personal);
+        }
+    }
+}
+
 static void write_attended(const sim_log *log, fed_writer *w) {
     for (size_t r = 0; r < log->round_count; r++) {
         uint8_t *row = fed_writer_reserve(w, log->client_count + 1);
@@ -197,8 +210,20 @@ static json_t *summary_of(const sim_log *log) {
         log->wall_s > 0 ? (double)t.counted / log->wall_s : 0.0);
 }
 
+static json_t *personal_of(const sim_personal *p) {
+    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "clients", (json_int_t)p->clients,
+                     "shared_accuracy", p->shared, "shared_worst_tenth", p->shared_worst,
+                     "personal_accuracy", p->personal, "personal_worst_tenth", p->personal_worst);
+}
+
 static fed_status write_summary(const sim_log *log, fed_writer *w) {
+    sim_personal p;
+    FED_TRY(sim_log_personal(log, &p));
     json_t *json = summary_of(log);
+    if (p.clients > 0 && json_object_set_new(json, "personal", personal_of(&p)) != 0) {
+        json_decref(json);
+        return FED_ENOMEM;
+    }
     char *text = json != NULL ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     FED_REQUIRE(text != NULL, FED_ENOMEM);
@@ -215,6 +240,11 @@ fed_status sim_result_write(const char *directory, const sim_log *log, fed_error
     fed_writer_growing(&w);
     write_clients(log, &w);
     FED_TRY(put(directory, "clients.csv", &w, err));
+    fed_writer_growing(&w);
+    write_personal(log, &w);
+    if (w.len > 0) {
+        FED_TRY(put(directory, "personal.csv", &w, err));
+    }
     fed_writer_growing(&w);
     write_attended(log, &w);
     FED_TRY(put(directory, "attended.txt", &w, err));

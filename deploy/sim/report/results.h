@@ -12,6 +12,7 @@
  *   version        the program's version and commit, and the machine
  *   rounds.csv     a line for each round
  *   clients.csv    a line for each client
+ *   personal.csv   with personal models a line for each client: how good its models are for it
  *   attended.txt   a line for each round, with a digit for each client: 1 if its update counted
  *   summary.json   totals of the run
  *   report.html    the page of report.h
@@ -66,7 +67,7 @@ void sim_version_text(char *dst, size_t cap);
 /** Write a description of this machine, such as "AMD EPYC 9R45, 2 processors". */
 void sim_machine_text(char *dst, size_t cap);
 
-/** The first lines of rounds.csv and of clients.csv. */
-extern const char sim_rounds_header[], sim_clients_header[];
+/** The first lines of rounds.csv, clients.csv and personal.csv. */
+extern const char sim_rounds_header[], sim_clients_header[], sim_personal_header[];
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "deploy/sim/report/results.h"
 #include "fed/file.h"
@@ -107,6 +108,23 @@ static fed_status take_client(sim_log *log, const double *field) {
     return FED_OK;
 }
 
+static fed_status take_personal(sim_log *log, const double *field) {
+    FED_REQUIRE(field[0] >= 0 && field[0] < (double)log->client_count, FED_EFORMAT);
+    sim_account *a = &log->clients[(size_t)field[0]];
+    a->held = whole(field[1]);
+    a->shared = field[2];
+    a->personal = field[3];
+    return FED_OK;
+}
+
+/** Only a run with personal models has the file. */
+static fed_status read_personal(const char *directory, sim_log *log, fed_error *err) {
+    char path[SIM_PATH];
+    return access(sim_path(path, directory, "personal.csv"), F_OK) == 0
+               ? read_csv(directory, "personal.csv", sim_personal_header, take_personal, log, err)
+               : FED_OK;
+}
+
 static fed_status read_attended(const char *directory, sim_log *log, fed_error *err) {
     char path[SIM_PATH], *text = NULL;
     FED_TRY(read_text(directory, "attended.txt", path, &text, err));
@@ -192,6 +210,7 @@ fed_status sim_result_read(const char *directory, sim_result *result, fed_error 
     FED_TRY(read_version(directory, result, err));
     FED_TRY(sim_scenario_read(sim_path(path, directory, "scenario.txt"), &result->scenario, err));
     FED_TRY(read_csv(directory, "clients.csv", sim_clients_header, take_client, &result->log, err));
+    FED_TRY(read_personal(directory, &result->log, err));
     FED_TRY(read_csv(directory, "rounds.csv", sim_rounds_header, take_round, &result->log, err));
     return read_attended(directory, &result->log, err);
 }

@@ -309,6 +309,16 @@ static void add_traffic(summary *s, const sim_log *log, const sim_totals *t) {
     add(s, "", "%s up, against float32 once a round, as Federated Averaging sends it", ratio);
 }
 
+static void add_personal(summary *s, const sim_log *log) {
+    sim_personal p;
+    if (sim_log_personal(log, &p) == FED_OK && p.clients > 0) {
+        add(s, "for each client", "shared model %.2f %%, worst tenth %.2f %%; on %zu clients",
+            100 * p.shared, 100 * p.shared_worst, p.clients);
+        add(s, "", "personal models %.2f %%, worst tenth %.2f %%", 100 * p.personal,
+            100 * p.personal_worst);
+    }
+}
+
 static void summarise(const sim_log *log, summary *s) {
     const sim_totals t = sim_log_totals(log);
     char text[CELL], time[24];
@@ -317,6 +327,7 @@ static void summarise(const sim_log *log, summary *s) {
     if (isnan(sim_log_accuracy(log)) && !isnan(sim_log_test_loss(log))) {
         add(s, "test loss", "%.6g, the mean squared error", sim_log_test_loss(log));
     }
+    add_personal(s, log);
     add(s, "rounds", "%zu%s", log->round_count, log->finished ? "" : ", then stopped");
     add(s, "clients", "%zu; %zu took part, %zu hold the coordinator's model bit for bit",
         log->client_count, t.present, t.identical);

@@ -58,6 +58,42 @@ double sim_log_accuracy(const sim_log *log) {
     return (double)NAN;
 }
 
+static int compare_shares(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/** Sort, and return the mean of all; *worst: the mean of the smallest tenth, one at least. */
+static double mean_of(double *share, size_t n, double *worst) {
+    const size_t tenth = (n + 9) / 10;
+    double sum = 0;
+    qsort(share, n, sizeof *share, compare_shares);
+    for (size_t k = 0; k < n; k++) {
+        sum += share[k];
+        *worst = k + 1 == tenth ? sum / (double)tenth : *worst;
+    }
+    return sum / (double)n;
+}
+
+fed_status sim_log_personal(const sim_log *log, sim_personal *p) {
+    double *share = malloc(2 * log->client_count * sizeof *share + 1);
+    FED_REQUIRE(share != NULL, FED_ENOMEM);
+    size_t n = 0;
+    for (size_t k = 0; k < log->client_count; k++) {
+        if (log->clients[k].held > 0) {
+            share[n] = log->clients[k].shared;
+            share[log->client_count + n++] = log->clients[k].personal;
+        }
+    }
+    *p = (sim_personal){.clients = n};
+    if (n > 0) {
+        p->shared = mean_of(share, n, &p->shared_worst);
+        p->personal = mean_of(share + log->client_count, n, &p->personal_worst);
+    }
+    free(share);
+    return FED_OK;
+}
+
 void sim_log_free(sim_log *log) {
     free(log->rounds);
     free(log->clients);

@@ -105,11 +105,11 @@ static fed_status check_numbers(const sim_options *o, fed_error *err) {
                         o->clients, o->threads, o->evaluate_every);
     }
     if (!(o->offline >= 0 && o->offline < 1 && o->broken >= 0 && o->broken < 1 && o->hostile >= 0 &&
-          o->hostile <= 1)) {
+          o->hostile <= 1 && o->swapped >= 0 && o->swapped <= 1)) {
         return fed_fail(err, FED_EINVAL,
                         "offline (%g) and broken (%g) must be fractions from 0 to below 1, and "
-                        "hostile (%g) from 0 to 1",
-                        o->offline, o->broken, o->hostile);
+                        "hostile (%g) and swapped (%g) from 0 to 1",
+                        o->offline, o->broken, o->hostile, o->swapped);
     }
     return FED_OK;
 }

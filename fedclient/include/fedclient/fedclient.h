@@ -55,6 +55,12 @@ typedef struct fedclient_round {
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows
      * that the training with the smaller number is stored. */
     uint64_t number;
+    /* A training of the device's own copy, after a round and after the task's end (a task's
+     * personal_steps): nothing of the result is sent. task->local_steps is then personal_steps, and
+     * there is no deadline. Best is an optimizer that begins anew, and whose state is not kept; a
+     * program that knows nothing of this flag trains as ever, as if that training were not stored.
+     * FED_EDECLINED: this device makes no copy. A failure costs the copy only. */
+    bool is_personal;
     /* Training only: this device's last training for this task is in no update that the coordinator
      * has counted. The library adds that training to the new update. */
     bool owes;
@@ -378,6 +384,26 @@ fed_status fedclient_post(fedclient *client, const char *path, const void *body,
  * free(). FED_ENOTFOUND: no model has been downloaded yet. */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
+
+/** A personal model: the shared one, trained further on this device's own data. */
+typedef struct fedclient_personal_model {
+    uint64_t task;
+    uint32_t version;  /* of the shared model that it was made from */
+    const char *model; /* the model's text (fed/arch.h), which says what the values are */
+    float *values;     /* float32[count] */
+    size_t count;
+} fedclient_personal_model;
+
+/**
+ * The copy that a task's personal_steps made last, for the slot that the client worked on last.
+ * It is owed to nobody, and stays until the slot's next copy: also after the task's end, and while
+ * the slot has another task. A small build (fed/small.h) makes none.
+ * Errors: FED_ENOTFOUND there is none yet; FED_EFORMAT the stored one is damaged; FED_ENOMEM.
+ * Owner: fedclient_personal_free, which is safe on zeros; it frees the values and the text.
+ */
+fed_status fedclient_personal(fedclient *client, fedclient_personal_model *personal,
+                              fed_error *err) FED_CHECKED;
+void fedclient_personal_free(fedclient_personal_model *personal);
 
 FED_API_END
 

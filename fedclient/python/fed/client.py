@@ -45,7 +45,10 @@ class Round:
     optimizer      the task's optimizer, such as "sgd"
     learning_rate, local_steps, batch, seed
     app            the task's own object, from its key "app"; {} if it has none
-    left_ms        milliseconds until the coordinator refuses this round's result; None in an evaluation, which has no deadline
+    personal       True: a training of this device's own copy (the task's personal_steps). Nothing of it is sent
+    holdout        the fraction of its samples that this device should not train on
+    left_ms        milliseconds until the coordinator refuses this round's result; None where there is no
+                   deadline: in an evaluation, and with `personal`
     """
 
     def __init__(self, address: int, client: Client):
@@ -62,6 +65,8 @@ class Round:
         self.local_steps = int(library.fedpy_round_number_of(address, b"local_steps"))
         self.batch = int(library.fedpy_round_number_of(address, b"batch"))
         self.seed = int(library.fedpy_round_number_of(address, b"seed"))
+        self.personal = bool(library.fedpy_round_number_of(address, b"personal"))
+        self.holdout: float = library.fedpy_round_number_of(address, b"holdout")
 
     def __repr__(self) -> str:
         return f"Round(number={self.number}, version={self.version}, model={self.model[:80]!r})"

@@ -76,6 +76,8 @@ class Round:
     model: str = ""
     task: int = 1
     slot: int = 0
+    personal: bool = False
+    holdout: float = 0
     app: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def wanted(self) -> None:

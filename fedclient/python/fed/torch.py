@@ -194,7 +194,8 @@ def trainer(module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.T
         numbers = parse(told.optimizer, told.learning_rate) if optimizer is None else None
         load(module, params, select)
         own = None if numbers is None else Optimizer(trained, numbers)
-        before = memory.before(told) if own is not None and own.remembers else None
+        remembers = own is not None and own.remembers and not told.personal  # an own copy's optimizer begins anew
+        before = memory.before(told) if remembers else None
         if own is not None and before is not None:
             own.restore(before)
         rounded = _coarse(_all(module, select))
@@ -202,7 +203,7 @@ def trainer(module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.T
         steps: _Optimizer = own if own is not None else optimizer(trained, lr=told.learning_rate)  # type: ignore[misc]
         loss_sum, seen = _steps(module, batches, value_of, steps, told)
         _store_change(_all(module, select), rounded, params)
-        if own is not None and own.remembers:
+        if own is not None and remembers:
             memory.keep(told, before, own.state())
         return None, samples or known or seen, {"loss": loss_sum / told.local_steps}
 

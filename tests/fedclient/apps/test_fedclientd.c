@@ -14,6 +14,7 @@
 #include "fed_cases.h"
 #include "fed_curl.h"
 #include "fed_digits.h"
+#include "fedclient/state/record.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/operator.h"
 #include "fedtrain/data.h"
@@ -202,6 +203,62 @@ FED_TEST_WITH(two_tasks_in_two_slots_have_the_model_that_each_would_have_alone, 
     const uint64_t alone = plain_model(w);
     assert_true(coordinators_model(w, 1) == alone);
     assert_true(coordinators_model(w, 2) == alone);
+}
+
+static const char personal_json[] =
+    "{ \"model\": \"lr\", \"codec_up\": \"float32\", \"rounds\": 2, \"cohort\": 1, \"batch\": 4,\n"
+    "  \"local_steps\": 5, \"learning_rate\": 0.1, \"personal_steps\": 40, \"holdout\": 0.25 }\n";
+
+static fed_status look(void *user, const fedserver_own_list *list, fed_error *err) {
+    unsigned *rounds = user;
+    (void)err;
+    ++*rounds;
+    assert_int_equal(list->round, 2); /* the copy of round 1 is measured before round 2 */
+    assert_int_equal(list->count, 2);
+    assert_string_equal(list->rows[0].name, "personal/accuracy");
+    assert_string_equal(list->rows[1].name, "shared/accuracy");
+    assert_true(list->rows[0].mean > 0 && list->rows[0].mean <= 1);
+    return FED_OK;
+}
+
+static void check_metrics(const clientd_world *w) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    unsigned rounds = 0;
+    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_own_each(server, 1, 0, look, &rounds, &err));
+    assert_int_equal(rounds, 1);
+    fedserver_close(server);
+}
+
+/* The last copy is of the final model, and differs from it. */
+FED_TEST_WITH(it_keeps_a_model_of_its_own, clientd_world *w) {
+    fed_error err = {0};
+    char path[400];
+    fed_model own;
+    fedclient_platform state;
+    fedclient_personal_head head;
+    fedclient_record record;
+    clientd_queue(w, personal_json);
+    snprintf(path, sizeof path, "%s/own.safetensors", w->directory);
+    const char *const args[] = {"--token", w->token, "--until-finished", "--personal", path, NULL};
+    clientd_run(w, args, 0, "finished");
+    assert_fed_ok_err(fedclient_platform_posix_open(w->state, &state, &err));
+    assert_fed_ok_err(fedclient_personal_load(&state, 0, &head, &record, &err));
+    assert_non_null(record.bytes);
+    assert_int_equal(head.version, 2);
+    assert_int_equal(head.count, 7850);
+    size_t count = 0;
+    const float *values = fedclient_record_values(&record, &count);
+    assert_true(fed_digest(values, (size_t)head.count) != coordinators_model(w, 0));
+    assert_true(coordinators_model(w, 0) == head.digest);
+    assert_fed_ok_err(fed_checkpoint_load(path, &own, &err));
+    assert_int_equal(own.layout.size, head.count);
+    assert_memory_equal(own.values, values, own.layout.size * sizeof *values);
+    fed_model_free(&own);
+    check_metrics(w);
+    fedclient_record_free(&record);
+    fedclient_platform_posix_close(&state);
 }
 
 FED_TEST_WITH(an_evaluator_measures_a_model, clientd_world *w) {

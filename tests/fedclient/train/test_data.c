@@ -72,6 +72,66 @@ FED_TEST(shares_are_samples_or_tokens_and_together_all) {
     }
 }
 
+/* Every sample is trained on or held back, and none of them both. */
+static void check_parted(const fedtrain_share *share, const fedtrain_share *held) {
+    unsigned seen[10] = {0};
+    for (size_t i = 0; i < share->shard.count; i++) {
+        seen[share->shard.index[i]]++;
+    }
+    for (size_t i = 0; i < held->shard.count; i++) {
+        seen[held->shard.index[i]]++;
+    }
+    for (size_t i = 0; i < share->shard.count + held->shard.count; i++) {
+        assert_int_equal(seen[i], 1);
+    }
+}
+
+FED_TEST(what_is_held_back_is_not_trained_on) {
+    static const struct {
+        double fraction;
+        size_t held;
+    } cases[] = {{0, 0}, {0.1, 1}, {0.5, 2}, {0.9, 3}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fedtrain_data data = open_data("csv", "train");
+        fedtrain_share share = take_share(&data, 1, 0), held;
+        fed_error err = {0};
+        assert_fed_ok_err(fedtrain_share_hold(&share, cases[k].fraction, 7, &held, &err));
+        assert_int_equal(held.size, cases[k].held);
+        assert_int_equal(held.shard.count, cases[k].held);
+        assert_int_equal(share.size, 4 - cases[k].held);
+        check_parted(&share, &held);
+        fedtrain_share_free(&held);
+        fedtrain_share_free(&share);
+        fedtrain_data_free(&data);
+    }
+}
+
+FED_TEST(the_end_of_a_text_is_held_back) {
+    fedtrain_data data = open_data("words", "train");
+    fedtrain_share share = take_share(&data, 1, 0), held;
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_share_hold(&share, 0.01, 7, &held, &err));
+    assert_int_equal(held.token_count, 2);
+    assert_int_equal(share.token_count, 7);
+    assert_int_equal(share.size, 7);
+    assert_memory_equal(held.token, share.token + 7, 2 * sizeof *held.token);
+    fedtrain_share_free(&held);
+    fedtrain_share_free(&share);
+    fedtrain_data_free(&data);
+}
+
+FED_TEST(a_share_of_one_sample_holds_nothing_back) {
+    fedtrain_data data = open_data("csv", "train");
+    fedtrain_share share = take_share(&data, 4, 0), held;
+    fed_error err = {0};
+    assert_fed_ok_err(fedtrain_share_hold(&share, 0.5, 7, &held, &err));
+    assert_int_equal(share.size, 1);
+    assert_int_equal(held.size, 0);
+    fedtrain_share_free(&held);
+    fedtrain_share_free(&share);
+    fedtrain_data_free(&data);
+}
+
 FED_TEST(who_is_no_client_has_no_share) {
     fedtrain_data data = open_data("csv", "train");
     fedtrain_partition all;

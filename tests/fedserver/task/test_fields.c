@@ -144,7 +144,7 @@ static void put(const fedserver_field *field, char *member, unsigned k) {
     if (field->type == FEDSERVER_CHARS) {
         snprintf(member, field->size, "text %u", k);
     } else if (field->type == FEDSERVER_F32) {
-        *(float *)(void *)member = 0.5f + (float)k;
+        *(float *)(void *)member = (field->high < 1 ? 0 : (float)k) + 0.5f;
     } else if (field->type == FEDSERVER_U32) {
         *(uint32_t *)(void *)member = 1000 + k;
     } else {

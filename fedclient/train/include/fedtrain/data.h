@@ -56,9 +56,26 @@ fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partiti
                                uint32_t k, fedtrain_share *share, fed_error *err) FED_CHECKED;
 void fedtrain_share_free(fedtrain_share *share);
 
+/**
+ * Take a part of a share out of it, so that it is not trained on: a task's `holdout`.
+ *
+ * fraction  0 to below 1, rounded to whole samples or tokens. Above 0 at least one sample (two
+ *           tokens) is taken, where at least as many are left; else none
+ * seed      with the share, decides which samples; of a text they are the last tokens
+ * *held     the part taken; of a share that is too small it is empty
+ * Errors    FED_ENOMEM: nothing is taken. Owner: fedtrain_share_free, for both
+ */
+fed_status fedtrain_share_hold(fedtrain_share *share, double fraction, uint64_t seed,
+                               fedtrain_share *held, fed_error *err) FED_CHECKED;
+
 /** Let a job train on a share of data. data and share must outlive the job. The job's other fields
  * stay as they are. */
 void fedtrain_job_use(fedtrain_job *job, const fedtrain_data *data, const fedtrain_share *share);
+
+/** Call fedtrain_evaluate_shard or fedtrain_evaluate_text on a share of the data. */
+fed_status fedtrain_share_score(fedtrain_net *net, size_t batch, const fedtrain_data *data,
+                                const fedtrain_share *share, const float *params,
+                                fedtrain_score *score, fed_error *err) FED_CHECKED;
 
 /** Call fedtrain_evaluate or fedtrain_evaluate_text on all the data. */
 fed_status fedtrain_data_score(fedtrain_net *net, size_t batch, const fedtrain_data *data,

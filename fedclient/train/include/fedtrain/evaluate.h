@@ -6,6 +6,7 @@
 #include "fed/api.h"
 #include "fedtrain/dataset.h"
 #include "fedtrain/net.h"
+#include "fedtrain/partition.h"
 
 FED_API_BEGIN
 
@@ -18,6 +19,11 @@ typedef struct fedtrain_score {
 fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
                              const float *params, fedtrain_score *score,
                              fed_error *err) FED_CHECKED;
+
+/** Measure params on some samples of a dataset: those of `shard`. Errors: as fedtrain_run's. */
+fed_status fedtrain_evaluate_shard(fedtrain_net *net, size_t batch, const fedtrain_dataset *set,
+                                   const fedtrain_shard *shard, const float *params,
+                                   fedtrain_score *score, fed_error *err) FED_CHECKED;
 
 /**
  * Measure params on a text. A sample is a word to predict, from the second one on, so the

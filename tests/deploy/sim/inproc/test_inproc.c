@@ -434,6 +434,46 @@ static void who_is_never_there_ends_a_run_with_a_word(void **state) {
     sim_log_free(&log);
 }
 
+/* %d: personal_steps */
+static const char personal[] =
+    "{ \"name\": \"own\", \"model\": \"lr\", \"codec_up\": \"float32\", \"holdout\": 0.25,\n"
+    "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1, \"rounds\": 4, \"cohort\": 12,\n"
+    "  \"goal\": 12, \"deadline_s\": 20, \"personal_steps\": %d }\n";
+
+static sim_log run_personal(const world *w, int steps, uint32_t threads) {
+    char task[1000];
+    snprintf(task, sizeof task, personal, steps);
+    write_task(w, task);
+    sim_options o = options_of(w);
+    o.threads = threads;
+    o.swapped = 1;
+    return run(&o);
+}
+
+/* All clients name two of their labels the other way round, each client another two. */
+static void a_client_is_better_off_with_a_model_of_its_own(void **state) {
+    const world *w = *state;
+    sim_personal p;
+    sim_log own = run_personal(w, 60, 2), none = run_personal(w, 0, 2),
+            one = run_personal(w, 60, 1);
+    assert_fed_ok(sim_log_personal(&own, &p));
+    assert_int_equal(p.clients, 12);
+    assert_true(p.personal > p.shared + 0.05);
+    assert_true(p.personal_worst > p.shared_worst);
+    for (size_t k = 0; k < own.client_count; k++) {
+        assert_int_equal(own.clients[k].held, 25);
+        assert_int_equal(own.clients[k].samples, 75);
+    }
+    assert_same_log(&own, &one);
+    /* What is shared is the same to the bit: nobody else learns of the copies. */
+    assert_true(own.digest == none.digest);
+    assert_fed_ok(sim_log_personal(&none, &p));
+    assert_int_equal(p.clients, 0);
+    sim_log_free(&own);
+    sim_log_free(&none);
+    sim_log_free(&one);
+}
+
 /* With such a rate no update is small enough to be counted, in any attempt of the round. */
 static void a_round_whose_updates_are_all_refused_ends_the_run(void **state) {
     const world *w = *state;
@@ -476,6 +516,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_stopped_run_of_an_older_format_is_refused_with_a_word,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_never_there_ends_a_run_with_a_word, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_client_is_better_off_with_a_model_of_its_own, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_round_whose_updates_are_all_refused_ends_the_run, setup,
                                         teardown),
     };

@@ -102,6 +102,25 @@ static void rounds_and_clients_come_back_as_they_were(void **state) {
     sim_result_free(&back);
 }
 
+static void what_models_are_to_each_client_comes_back(void **state) {
+    world *w = *state;
+    sim_result back = {0};
+    sim_personal p;
+    for (size_t k = 1; k < 12; k++) { /* 11 of 30 clients; the worst tenth are two of them */
+        w->log.clients[k].held = 40 + k;
+        w->log.clients[k].shared = 0.05 * (double)k;
+        w->log.clients[k].personal = 1 - 0.05 * (double)k;
+    }
+    write_and_read(w, &back);
+    assert_fed_ok(sim_log_personal(&back.log, &p));
+    assert_int_equal(p.clients, 11);
+    assert_true(same(p.shared, 0.05 * 6) && same(p.shared_worst, 0.05 * 1.5));
+    assert_true(same(p.personal, 1 - 0.05 * 6) && same(p.personal_worst, 1 - 0.05 * 10.5));
+    assert_int_equal(back.log.clients[0].held, 0);
+    assert_int_equal(back.log.clients[3].held, 43);
+    sim_result_free(&back);
+}
+
 static void the_whole_run_comes_back_as_it_was(void **state) {
     world *w = *state;
     sim_result back = {0};
@@ -181,6 +200,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_result_names_the_build_and_the_machine, setup, teardown),
         fed_unit_test(compression_is_told_against_every_step_and_against_every_round),
         cmocka_unit_test_setup_teardown(rounds_and_clients_come_back_as_they_were, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_models_are_to_each_client_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(the_whole_run_comes_back_as_it_was, setup, teardown),
         cmocka_unit_test_setup_teardown(the_scenario_that_is_written_has_every_key, setup,
                                         teardown),
