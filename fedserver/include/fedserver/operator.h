@@ -463,6 +463,11 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
  * is. Errors as fedserver_backup and fedserver_open. */
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
 
+/** Tell a coordinator that its store was restored by other means, as a database's own. Its private
+ * tasks get another generation (docs/protocol.md#a-helper), and its ledgers are marked as a copy's:
+ * as fedserver_restore does. FED_EBUSY: a process serves it. */
+fed_status fedserver_restored(fedserver *server, int64_t now_ms, fed_error *err) FED_CHECKED;
+
 /** The kind of a line of fedserver_check's report. */
 typedef enum fedserver_check_kind {
     FEDSERVER_CHECKED = 0, /* what was checked, and how many */

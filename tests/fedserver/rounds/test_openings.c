@@ -337,7 +337,8 @@ FED_TEST_WITH(a_refusal_leaves_the_round_waiting, coordinator *c) {
     for (size_t k = 0; k < DEVICES; k++) {
         send(c, f, k, true);
     }
-    fedserver_reply reply = {.task = f->work[0].task.id, .round = 1};
+    fedserver_reply reply = {
+        .generation = f->work[0].privacy.generation, .task = f->work[0].task.id, .round = 1};
     strcpy(reply.word, "roster");
     strcpy(reply.sentence, "device 0123 is not on this helper's roster");
     answer a = open_with(c, f, &reply, 100000);
@@ -345,6 +346,110 @@ FED_TEST_WITH(a_refusal_leaves_the_round_waiting, coordinator *c) {
     assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 1, values, NULL), 404);
     open_round(c, f, 100000);
     model_of(c, f, values);
+    end(f);
+}
+
+/* Put a restored copy of the coordinator in its place, as of the last backup. Where the store makes
+ * no copies, its database is told that it is one. */
+static void become_a_copy(coordinator *c, const char *backup) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fedserver_close(c->server);
+    if (backup != NULL) {
+        fed_test_rmdir(c->directory);
+        assert_fed_ok_err(fedserver_restore(backup, c->directory, &err));
+    } else {
+        assert_fed_ok_err(fedserver_open(c->directory, NULL, &server, &err));
+        assert_fed_ok_err(fedserver_restored(server, c->now_ms, &err));
+        fedserver_close(server);
+    }
+    coordinator_check(c->directory);
+    coordinator_open(c);
+}
+
+static fed_status find_event(void *user, const fedserver_audit_entry *entry, fed_error *err) {
+    char *found = user;
+    (void)err;
+    if (strcmp(entry->event, "round_voided") == 0) {
+        snprintf(found, 200, "%.199s", entry->detail);
+    }
+    return FED_OK;
+}
+
+/* Send the same bytes once more. */
+static void send_again(coordinator *c, const federation *f, size_t k, const fed_writer *w,
+                       int status) {
+    answer a = post(c, &f->device[k], w);
+    assert_int_equal(a.status, status);
+    answer_free(&a);
+}
+
+/* The copy has three updates of a round that the original, with a fourth, got opened. */
+FED_TEST_WITH(a_restored_coordinator_opens_no_round_twice, coordinator *c) {
+    federation *f = begin(c, true);
+    char backup[300], voided[200] = "";
+    float values[VALUES];
+    fed_error err = {0};
+    fed_writer w;
+    fed_writer_growing(&w);
+    const fed_private_terms terms = terms_of(f, 0);
+    encode_masked(f, 0, 0, &terms, &w);
+    send_again(c, f, 0, &w, 200);
+    for (size_t k = 1; k < 3; k++) {
+        send(c, f, k, true);
+    }
+    coordinator_commit(c);
+    const bool copies = coordinator_store(c)->copy != NULL;
+    fed_test_tmpdir(backup, 256);
+    strcat(backup, "/copy");
+    if (copies) {
+        assert_fed_ok_err(fedserver_backup(c->server, backup, &err));
+        send(c, f, 3, true);
+        open_round(c, f, 100000);
+    }
+    become_a_copy(c, copies ? backup : NULL);
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, find_event, voided, &err));
+    assert_string_equal(voided, "task=1 round=1 updates=3");
+    send_again(c, f, 0, &w, 409); /* its device still owes it */
+    const uint64_t before = f->work[0].privacy.generation;
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_int_equal(f->work[k].round, 1);
+        assert_true(f->work[k].privacy.generation != before);
+        send(c, f, k, true);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_string_equal(reply.word, "");
+    assert_true(reply.renewed == copies);
+    answer a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 200, "");
+    model_of(c, f, values);
+    fedserver_reply_free(&reply);
+    fed_writer_free(&w);
+    backup[strlen(backup) - 5] = '\0';
+    fed_test_rmdir(backup);
+    end(f);
+}
+
+/* An opening that the store has is as good under the new generation. */
+FED_TEST_WITH(a_round_that_was_opened_before_the_backup_commits_in_the_copy, coordinator *c) {
+    federation *f = begin(c, true);
+    fed_error err = {0};
+    float values[VALUES];
+    char voided[200] = "";
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_fed_ok_err(c->server->store->opening_put(c->server->db, f->work[0].task.id, 1,
+                                                    reply.fields, reply.fields_len, &err));
+    coordinator_commit(c);
+    become_a_copy(c, NULL);
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, find_event, voided, &err));
+    assert_string_equal(voided, "");
+    coordinator_wait(c, 1);
+    model_of(c, f, values);
+    fedserver_reply_free(&reply);
     end(f);
 }
 
