@@ -453,6 +453,112 @@ FED_TEST_WITH(a_round_that_was_opened_before_the_backup_commits_in_the_copy, coo
     end(f);
 }
 
+static void new_helper(federation *f, char hex[2 * FED_SEAL_KEY + 1]) {
+    fedserver_helper_options options = {.path = f->state, .least = 2};
+    fedserver_helper_close(f->helper);
+    assert_int_equal(remove(f->state), 0);
+    assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
+    memcpy(options.secret, f->secret, sizeof options.secret);
+    assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
+    fed_hex(f->key, sizeof f->key, hex);
+}
+
+static void play_round_anew(coordinator *c, federation *f, float values[VALUES]) {
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_int_equal(f->work[k].round, 1);
+        assert_memory_equal(f->work[k].privacy.helper_key[0], f->key, FED_SEAL_KEY);
+        send(c, f, k, true);
+    }
+    open_round(c, f, 100000);
+    model_of(c, f, values);
+}
+
+/* The helper's disk is lost: another one gets a key of its own, and a person voids the round. */
+FED_TEST_WITH(a_round_is_voided_for_another_helper, coordinator *c) {
+    federation *f = begin(c, true);
+    char hex[2 * FED_SEAL_KEY + 1], voided[200] = "";
+    float values[VALUES];
+    fedserver_reopened lost;
+    fed_error err = {0};
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    new_helper(f, hex);
+    answer a = ask(c, f, &f->helper_device);
+    assert_int_equal(a.status, 204); /* no task names the new key yet */
+    answer_free(&a);
+    fedserver_reopening_options options = {.helper = hex};
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_EBUSY);
+    assert_fed_says(err, "round 1 of task 1 has 4 updates");
+    coordinator_wait(c, 1000);
+    options.force = true;
+    assert_fed_ok_err(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err));
+    assert_int_equal(lost.round, 1);
+    assert_int_equal(lost.updates, 4);
+    coordinator_wait(c, 1000); /* the task runs on until the next batch begins */
+    assert_int_equal(c->server->rounds.task_count, 1);
+    coordinator_commit(c);
+    coordinator_wait(c, 1000);
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, find_event, voided, &err));
+    assert_string_equal(voided, "task=1 round=1 updates=4");
+    play_round_anew(c, f, values);
+    end(f);
+}
+
+/* The helper opened the round, but its reply was lost: the same helper opens it anew. */
+FED_TEST_WITH(a_round_is_voided_for_the_same_helper, coordinator *c) {
+    federation *f = begin(c, true);
+    float values[VALUES];
+    fedserver_reopened lost;
+    fed_error err = {0};
+    const fedserver_reopening_options options = {.force = true};
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_fed_ok_err(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err));
+    coordinator_restart(c);
+    answer a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 409, "round_closed");
+    coordinator_wait(c, 1000);
+    a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 409, "round_closed");
+    play_round_anew(c, f, values);
+    fedserver_reply_free(&reply);
+    end(f);
+}
+
+FED_TEST_WITH(only_a_round_that_waits_for_a_helper_is_voided, coordinator *c) {
+    federation *f = begin(c, true);
+    fedserver_reopened lost;
+    fed_error err = {0};
+    fedserver_reopening_options options = {.force = true, .helper = "04"};
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 9, &options, &lost, &err),
+                      FED_ENOTFOUND);
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "130 hex digits");
+    options.helper = NULL;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    assert_fed_ok_err(
+        c->server->store->opening_put(c->server->db, 1, 1, f->secret, sizeof f->secret, &err));
+    coordinator_commit(c);
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_ESTATE);
+    assert_fed_says(err, "has opened round 1");
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_CANCEL, &err));
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_ESTATE);
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"cohort\": 1, \"rounds\": 1}");
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 2, &options, &lost, &err),
+                      FED_EINVAL);
+    end(f);
+}
+
 static void expect_bad(coordinator *c, const federation *f, fed_writer *w) {
     answer a = post(c, &f->device[0], w);
     answer_expect(&a, 400, "bad_update");
