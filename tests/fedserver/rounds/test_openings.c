@@ -306,6 +306,29 @@ FED_TEST_WITH(a_settled_set_takes_no_more_updates_after_a_restart, coordinator *
     end(f);
 }
 
+/* Each device's part is over with its 200. Of those that have sent nobody comes back, one is shut
+ * out, and the coordinator restarts. */
+FED_TEST_WITH(devices_vanish_after_their_200_and_the_round_commits, coordinator *c) {
+    federation *f = begin(c, true);
+    fed_error err = {0};
+    float values[VALUES];
+    for (size_t k = 0; k < 3; k++) {
+        send(c, f, k, true);
+    }
+    char name[FED_SHA256_HEX];
+    fed_hex(f->device[1].fingerprint, FED_SHA256_SIZE, name);
+    coordinator_commit(c);
+    fedserver_entry revoked;
+    assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, name, &revoked, &err));
+    coordinator_restart(c);
+    coordinator_wait(c, 601 * 1000);
+    open_round(c, f, 100000);
+    f->device[0] = f->device[3]; /* only the fourth is still there */
+    model_of(c, f, values);
+    assert_memory_not_equal(values, f->before, sizeof values);
+    end(f);
+}
+
 FED_TEST_WITH(masks_of_another_set_or_length_are_refused, coordinator *c) {
     federation *f = begin(c, true);
     for (size_t k = 0; k < DEVICES; k++) {
