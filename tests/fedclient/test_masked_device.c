@@ -170,6 +170,20 @@ FED_TEST_WITH(a_clone_has_another_seed, fed_device *d) {
     assert_memory_not_equal(one, other, sizeof one);
 }
 
+/* As a helper asks with the device's identity: "nothing is owed" is an answer, and no failure. */
+FED_TEST_WITH(an_answer_without_a_body_is_one, fed_device *d) {
+    int status = 0;
+    char word[32];
+    fed_writer answer;
+    fed_writer_growing(&answer);
+    fed_fake_refuse(&d->fake, "/v1/helper", 204, "");
+    assert_fed_ok_err_of(
+        d, fedclient_post(d->client, "/v1/helper", "x", 1, 0, &status, word, &answer, &d->err));
+    assert_int_equal(status, 204);
+    assert_string_equal(word, "");
+    fed_writer_free(&answer);
+}
+
 static void decline(fed_device *d, const char *why) {
     fedclient_event event;
     fed_device_restart(d);
