@@ -97,7 +97,7 @@ static bool refuses_device(const fedclient_answer *answer) {
 static fed_status judge(fedclient *client, const char *url, fedclient_answer *answer,
                         fed_error *err) {
     int status = answer->status;
-    if (status == 200 || status == 202 || status == 206) {
+    if (status == 200 || status == 202 || status == 204 || status == 206) {
         return FED_OK;
     }
     if (status < 400) {

@@ -50,7 +50,7 @@ typedef struct arguments {
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
     long edge_cohort, edge_goal, edge_minimum;
     long least;
-    const char *roster;
+    const char *roster, *helper;
     long task;
     long lost;                                  /* -1: not given */
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */

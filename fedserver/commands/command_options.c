@@ -61,6 +61,7 @@ static const struct row {
     {"upstream-token-file", TEXT, AT(upstream_token_file), 0, 0},
     {"least", WHOLE, AT(least), 2, 1e6},
     {"roster", TEXT, AT(roster), 0, 0},
+    {"helper", TEXT, AT(helper), 0, 0},
     {"edge-cohort", WHOLE, AT(edge_cohort), 1, 1e6},
     {"edge-goal", WHOLE, AT(edge_goal), 1, 1e6},
     {"edge-minimum", WHOLE, AT(edge_minimum), 1, 1e6},

@@ -216,6 +216,12 @@ static fed_status send_reply(helping *h, const fedserver_reply *reply, const fed
 }
 
 static void say(const helping *h, const fedserver_reply *reply, size_t devices) {
+    if (reply->renewed) {
+        fed_logf(h->log, FED_LOG_WARN,
+                 "task %llu: its coordinator was restored, or its round voided: round %u and later "
+                 "ones are opened anew; if nobody told you so, ask",
+                 (unsigned long long)reply->task, reply->round);
+    }
     if (reply->word[0] == '\0') {
         fed_logf(h->log, FED_LOG_INFO, "task %llu: opened round %u, a sum of %zu devices",
                  (unsigned long long)reply->task, reply->round, devices);

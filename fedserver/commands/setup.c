@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/utf8.h"
 #include "fedserver/commands/upstream.h"
@@ -60,8 +61,17 @@ static fed_status make_backup(fedserver *server, const arguments *args, fed_erro
     return FED_OK;
 }
 
+static fed_status note_restored(fedserver *server, const arguments *args, fed_error *err) {
+    FED_TRY(fedserver_restored(server, fed_clock_unix_ms(), err));
+    printf("%s knows now that its store was restored\n", args->dir);
+    return FED_OK;
+}
+
 static int restore(const arguments *args) {
     fed_error err = {0};
+    if (args->operands[0] == NULL) {
+        return command_with(args, note_restored);
+    }
     if (fedserver_restore(args->operands[0], args->dir, &err) != FED_OK) {
         return command_fail(args, &err);
     }
@@ -168,14 +178,16 @@ const command command_backup = {
 const command command_restore = {
     .name = "restore",
     .run = restore,
-    .operands = "BACKUP",
+    .operands = "[BACKUP]",
     .brief = "make a coordinator from a backup",
-    .help = "usage: fedserver restore --dir DIR BACKUP\n"
+    .help = "usage: fedserver restore --dir DIR [BACKUP]\n"
             "Make a coordinator in DIR, which must hold none, from a backup. What happened since "
             "is\n"
             "forgotten, revocations too: revoke those devices again. Devices go on by "
             "themselves.\n"
-            "The backup may be of an older release, and stays as it is.\n"};
+            "The backup may be of an older release, and stays as it is.\n"
+            "Without BACKUP: tell the coordinator in DIR that its database was restored by other\n"
+            "means, before it is served again. Private tasks must know.\n"};
 
 const command command_check = {
     .name = "check",

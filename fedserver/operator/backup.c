@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/audit_log.h"
 #include "fedserver/paths.h"
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
@@ -103,4 +104,15 @@ fed_status fedserver_restore(const char *backup, const char *directory, fed_erro
         return fed_fail(err, status, "%s", absent.text);
     }
     return copy_coordinator(choice.store, backup, directory, err);
+}
+
+static fed_status note_restored(fedserver *server, int64_t now_ms, fed_error *err) {
+    FED_TRY(server->store->lock(server->db, err));
+    FED_TRY(server->store->copied(server->db, err));
+    return fedserver_audit(server, FED_LOG_WARN, now_ms, "restored", err, "store=%s",
+                           server->store->name);
+}
+
+fed_status fedserver_restored(fedserver *server, int64_t now_ms, fed_error *err) {
+    return fedserver_finish(server, note_restored(server, now_ms, err), err);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/point.h"
 #include "fedserver/audit_log.h"
 #include "fedserver/operator/needs.h"
 #include "fedserver/rounds/leases.h"
@@ -12,6 +13,7 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 #include "fedserver/task/fields.h"
+#include "fedserver/task/private_task.h"
 
 typedef struct explaining {
     fedserver *server;
@@ -265,4 +267,92 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
     FED_TRY(fedserver_finish(server, status, err));
     take_over(server);
     return deed == FEDSERVER_CANCEL ? tidy_if_alone(server, err) : FED_OK;
+}
+
+static fed_status keep_round(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    *(fedserver_round_row *)user = *row;
+    return FED_OK;
+}
+
+/* Count the updates of the open round, and refuse what must not be voided. */
+static fed_status look_at_round(const fedserver *server, const fedserver_task *task,
+                                const fedserver_reopening_options *options,
+                                fedserver_reopened *lost, fed_error *err) {
+    const unsigned from =
+        1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
+    const uint64_t id = task->wire.id;
+    fedserver_round_row row = {0};
+    bool opened = false;
+    if (!fedserver_task_has_helper(task)) {
+        return fed_fail(err, FED_EINVAL, "task %llu (%s) has no helper, so no round waits for one",
+                        (unsigned long long)id, task->name);
+    }
+    if ((from >> task->state & 1) == 0) {
+        return fed_fail(err, FED_ESTATE, "task %llu (%s) is %s; it has no open round",
+                        (unsigned long long)id, task->name, fedserver_task_state_name(task->state));
+    }
+    FED_TRY(server->store->round_each(server->db, id, 1, keep_round, &row, err));
+    *lost = (fedserver_reopened){.round = row.number};
+    FED_TRY(server->store->update_count(server->db, id, row.number, &lost->updates, err));
+    FED_TRY(server->store->opening_find(server->db, id, row.number, NULL, 0, &opened, err));
+    if (opened) {
+        return fed_fail(err, FED_ESTATE,
+                        "the helper has opened round %u of task %llu; it commits by itself",
+                        row.number, (unsigned long long)id);
+    }
+    return lost->updates == 0 || options->force
+               ? FED_OK
+               : fed_fail(err, FED_EBUSY,
+                          "round %u of task %llu has %u update%s, which would be lost for good: "
+                          "wait until the helper is back, or add --force to void the round",
+                          row.number, (unsigned long long)id, lost->updates,
+                          lost->updates == 1 ? "" : "s");
+}
+
+static fed_status take_helper(fedserver_task *task, const char *helper, fed_error *err) {
+    uint8_t key[FED_SEAL_KEY];
+    fed_error why = {0};
+    if (strlen(helper) != 2 * sizeof key || fed_unhex(helper, key, sizeof key) != FED_OK ||
+        fed_point_check(key, &why) != FED_OK) {
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.20s\" is not the seal key of a helper: 130 hex digits, as in its "
+                        "helper.pem",
+                        helper);
+    }
+    memcpy(task->helper, helper, sizeof task->helper);
+    return FED_OK;
+}
+
+static fed_status void_terms(const fedserver *server, fedserver_task *task, const char *helper,
+                             fed_error *err) {
+    if (helper != NULL) {
+        FED_TRY(take_helper(task, helper, err));
+        FED_TRY(server->store->task_describe(server->db, task, err));
+    }
+    FED_TRY(server->store->task_renew(server->db, task, err));
+    if (task->state != FEDSERVER_TASK_RUNNING) {
+        return FED_OK;
+    }
+    /* S14 in docs/durability.md: the process that runs the task ends it, and starts it again. */
+    task->state = FEDSERVER_TASK_QUEUED;
+    return server->store->task_put(server->db, task, 1U << FEDSERVER_TASK_RUNNING, err);
+}
+
+fed_status fedserver_task_reopen(fedserver *server, int64_t now_ms, uint64_t id,
+                                 const fedserver_reopening_options *options,
+                                 fedserver_reopened *lost, fed_error *err) {
+    fedserver_task task;
+    FED_TRY(find(server, id, &task, err));
+    FED_TRY(look_at_round(server, &task, options, lost, err));
+    fed_status status = void_terms(server, &task, options->helper, err);
+    if (status == FED_OK) {
+        status = fedserver_audit(server, FED_LOG_WARN, now_ms, "round_reopened", err,
+                                 "task=%llu name=\"%s\" round=%u updates=%u helper=%.16s",
+                                 (unsigned long long)id, task.name, lost->round, lost->updates,
+                                 task.helper);
+    }
+    FED_TRY(fedserver_finish(server, status, err));
+    take_over(server);
+    return FED_OK;
 }

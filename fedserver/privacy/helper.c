@@ -150,13 +150,27 @@ static fed_status check_twice(const inquiry *q, bool *passed) {
     return status;
 }
 
+/* Is the question of the task's present generation, or of a new one? A coordinator that was
+ * restored has a new one. Its earlier self, and a copy of it, get no more openings. */
+static fed_status check_age(const inquiry *q, const fedserver_opened *which, bool *passed) {
+    fedserver_helper_age age;
+    FED_TRY(fedserver_helper_state_age(q->helper->state, which, &age, q->err));
+    q->reply->renewed = age == FEDSERVER_HELPER_NEWER;
+    *passed = age != FEDSERVER_HELPER_OVER ||
+              refuse(q, "generation",
+                     "task %llu has another generation since, as after a restore: this coordinator "
+                     "is an earlier one, or a copy of it; end it",
+                     (unsigned long long)which->task);
+    return FED_OK;
+}
+
 /* Has each device rounds left? Only of a set that was not opened before. */
-static fed_status check_spent(const inquiry *q, bool *passed) {
+static fed_status check_spent(const inquiry *q, const fedserver_opened *which, bool *passed) {
     const fed_private_terms *t = &q->question->terms;
     for (size_t k = 0; k < q->question->count && t->privacy.participations > 0; k++) {
         uint32_t taken = 0, last = 0;
         char name[FED_SHA256_HEX];
-        FED_TRY(fedserver_helper_state_taken(q->helper->state, t->task, q->fingerprints[k], &taken,
+        FED_TRY(fedserver_helper_state_taken(q->helper->state, which, q->fingerprints[k], &taken,
                                              &last, q->err));
         fed_hex(q->fingerprints[k], FED_SHA256_SIZE, name);
         if (taken >= t->privacy.participations) {
@@ -166,7 +180,7 @@ static fed_status check_spent(const inquiry *q, bool *passed) {
                              name, taken);
             return FED_OK;
         }
-        if (taken > 0 && t->round < last + t->privacy.apart) {
+        if (last > 0 && t->round < last + t->privacy.apart) {
             *passed =
                 refuse(q, "spent", "device %.16s took part in round %u; round %u comes too soon",
                        name, last, t->round);
@@ -232,13 +246,16 @@ static fed_status write_rows(const inquiry *q, bool *passed) {
                          (unsigned long long)t->task, t->round);
         return FED_OK;
     }
-    FED_TRY(check_spent(q, passed));
+    FED_TRY(check_age(q, &which, passed));
+    if (*passed) {
+        FED_TRY(check_spent(q, &which, passed));
+    }
     if (!*passed) {
         return FED_OK;
     }
+    FED_TRY(fedserver_helper_state_renew(q->helper->state, &which, q->err));
     for (size_t k = 0; k < q->question->count; k++) {
-        FED_TRY(fedserver_helper_state_take(q->helper->state, t->task, q->fingerprints[k], t->round,
-                                            q->err));
+        FED_TRY(fedserver_helper_state_take(q->helper->state, &which, q->fingerprints[k], q->err));
     }
     return fedserver_helper_state_add(q->helper->state, &which, q->reply->set, q->err);
 }

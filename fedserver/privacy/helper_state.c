@@ -14,17 +14,25 @@ static const char layout[] =
     " round INTEGER NOT NULL, set_digest BLOB NOT NULL,"
     " PRIMARY KEY (generation, task, round)) WITHOUT ROWID;"
     "CREATE TABLE devices (task INTEGER NOT NULL, device BLOB NOT NULL, taken INTEGER NOT NULL,"
-    " last_round INTEGER NOT NULL, PRIMARY KEY (task, device)) WITHOUT ROWID;"
+    " generation INTEGER NOT NULL, last_round INTEGER NOT NULL,"
+    " PRIMARY KEY (task, device)) WITHOUT ROWID;"
+    "CREATE TABLE generations (task INTEGER PRIMARY KEY, generation INTEGER NOT NULL);"
     "PRAGMA application_id = 1181049928; PRAGMA user_version = 1;";
 
-enum { FIND, ADD, TAKEN, TAKE, STATEMENTS };
+enum { FIND, ADD, TAKEN, TAKE, NEWEST, RENEW, KNOWN, STATEMENTS };
 
 static const char *const texts[STATEMENTS] = {
     "SELECT set_digest FROM openings WHERE generation = ? AND task = ? AND round = ?",
     "INSERT INTO openings VALUES (?, ?, ?, ?)",
-    "SELECT taken, last_round FROM devices WHERE task = ? AND device = ?",
-    ("INSERT INTO devices VALUES (?, ?, 1, ?) ON CONFLICT (task, device)"
-     " DO UPDATE SET taken = taken + 1, last_round = excluded.last_round"),
+    ("SELECT taken, CASE generation WHEN ?1 THEN last_round ELSE 0 END FROM devices"
+     " WHERE task = ?2 AND device = ?3"),
+    ("INSERT INTO devices VALUES (?2, ?3, 1, ?1, ?4) ON CONFLICT (task, device)"
+     " DO UPDATE SET taken = taken + 1, generation = excluded.generation,"
+     " last_round = excluded.last_round"),
+    "SELECT generation FROM generations WHERE task = ?",
+    ("INSERT INTO generations VALUES (?2, ?1) ON CONFLICT (task)"
+     " DO UPDATE SET generation = excluded.generation"),
+    "SELECT 1 FROM openings WHERE generation = ? AND task = ? LIMIT 1",
 };
 
 struct fedserver_helper_state {
@@ -177,12 +185,13 @@ fed_status fedserver_helper_state_add(fedserver_helper_state *s, const fedserver
     return write_row(s, row, err);
 }
 
-fed_status fedserver_helper_state_taken(fedserver_helper_state *s, uint64_t task,
+fed_status fedserver_helper_state_taken(fedserver_helper_state *s, const fedserver_opened *which,
                                         const uint8_t device[FED_SHA256_SIZE], uint32_t *taken,
                                         uint32_t *last, fed_error *err) {
     sqlite3_stmt *row = s->statements[TAKEN];
-    sqlite3_bind_int64(row, 1, (sqlite3_int64)task);
-    sqlite3_bind_blob(row, 2, device, FED_SHA256_SIZE, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(row, 1, (sqlite3_int64)which->generation);
+    sqlite3_bind_int64(row, 2, (sqlite3_int64)which->task);
+    sqlite3_bind_blob(row, 3, device, FED_SHA256_SIZE, SQLITE_TRANSIENT);
     const int code = sqlite3_step(row);
     *taken = code == SQLITE_ROW ? (uint32_t)sqlite3_column_int64(row, 0) : 0;
     *last = code == SQLITE_ROW ? (uint32_t)sqlite3_column_int64(row, 1) : 0;
@@ -192,12 +201,51 @@ fed_status fedserver_helper_state_taken(fedserver_helper_state *s, uint64_t task
     return status;
 }
 
-fed_status fedserver_helper_state_take(fedserver_helper_state *s, uint64_t task,
-                                       const uint8_t device[FED_SHA256_SIZE], uint32_t round,
-                                       fed_error *err) {
+fed_status fedserver_helper_state_take(fedserver_helper_state *s, const fedserver_opened *which,
+                                       const uint8_t device[FED_SHA256_SIZE], fed_error *err) {
     sqlite3_stmt *row = s->statements[TAKE];
-    sqlite3_bind_int64(row, 1, (sqlite3_int64)task);
-    sqlite3_bind_blob(row, 2, device, FED_SHA256_SIZE, SQLITE_TRANSIENT);
-    sqlite3_bind_int64(row, 3, round);
+    sqlite3_bind_int64(row, 1, (sqlite3_int64)which->generation);
+    sqlite3_bind_int64(row, 2, (sqlite3_int64)which->task);
+    sqlite3_bind_blob(row, 3, device, FED_SHA256_SIZE, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(row, 4, which->round);
+    return write_row(s, row, err);
+}
+
+/* Is there a row? The caller has bound the statement. *number: its first column; 0: there is no
+ * row. */
+static fed_status look_up(fedserver_helper_state *s, sqlite3_stmt *row, bool *found,
+                          uint64_t *number, fed_error *err) {
+    const int code = sqlite3_step(row);
+    *found = code == SQLITE_ROW;
+    *number = *found ? (uint64_t)sqlite3_column_int64(row, 0) : 0;
+    const fed_status status = *found || code == SQLITE_DONE ? FED_OK : fail(s, code, err);
+    sqlite3_reset(row);
+    return status;
+}
+
+fed_status fedserver_helper_state_age(fedserver_helper_state *s, const fedserver_opened *which,
+                                      fedserver_helper_age *age, fed_error *err) {
+    sqlite3_stmt *newest = s->statements[NEWEST], *known = s->statements[KNOWN];
+    bool found = false, opened = false;
+    uint64_t number = 0;
+    sqlite3_bind_int64(newest, 1, (sqlite3_int64)which->task);
+    FED_TRY(look_up(s, newest, &found, &number, err));
+    *age = !found                        ? FEDSERVER_HELPER_FIRST
+           : number == which->generation ? FEDSERVER_HELPER_PRESENT
+                                         : FEDSERVER_HELPER_NEWER;
+    if (*age == FEDSERVER_HELPER_NEWER) {
+        sqlite3_bind_int64(known, 1, (sqlite3_int64)which->generation);
+        sqlite3_bind_int64(known, 2, (sqlite3_int64)which->task);
+        FED_TRY(look_up(s, known, &opened, &number, err));
+        *age = opened ? FEDSERVER_HELPER_OVER : *age;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_helper_state_renew(fedserver_helper_state *s, const fedserver_opened *which,
+                                        fed_error *err) {
+    sqlite3_stmt *row = s->statements[RENEW];
+    sqlite3_bind_int64(row, 1, (sqlite3_int64)which->generation);
+    sqlite3_bind_int64(row, 2, (sqlite3_int64)which->task);
     return write_row(s, row, err);
 }

@@ -35,12 +35,28 @@ fed_status fedserver_helper_state_add(fedserver_helper_state *state, const fedse
                                       const uint8_t set[FED_SHA256_SIZE],
                                       fed_error *err) FED_CHECKED;
 
-/** How often a device took part in a task, and in which round last. 0 and 0: never. */
-fed_status fedserver_helper_state_taken(fedserver_helper_state *state, uint64_t task,
+/** How often a device took part in the task, over all generations; and its last round, if that was
+ * in this generation. 0 and 0: never. */
+fed_status fedserver_helper_state_taken(fedserver_helper_state *state,
+                                        const fedserver_opened *which,
                                         const uint8_t device[FED_SHA256_SIZE], uint32_t *taken,
                                         uint32_t *last, fed_error *err) FED_CHECKED;
-fed_status fedserver_helper_state_take(fedserver_helper_state *state, uint64_t task,
-                                       const uint8_t device[FED_SHA256_SIZE], uint32_t round,
+fed_status fedserver_helper_state_take(fedserver_helper_state *state, const fedserver_opened *which,
+                                       const uint8_t device[FED_SHA256_SIZE],
                                        fed_error *err) FED_CHECKED;
+
+/** A task's generation beside the one of its last opening. */
+typedef enum fedserver_helper_age {
+    FEDSERVER_HELPER_FIRST,   /* nothing of the task was opened yet */
+    FEDSERVER_HELPER_PRESENT, /* the same one */
+    FEDSERVER_HELPER_NEWER,   /* one of which nothing was opened yet */
+    FEDSERVER_HELPER_OVER     /* an earlier one: it is over */
+} fedserver_helper_age;
+
+fed_status fedserver_helper_state_age(fedserver_helper_state *state, const fedserver_opened *which,
+                                      fedserver_helper_age *age, fed_error *err) FED_CHECKED;
+/** This generation is the task's present one from now on. */
+fed_status fedserver_helper_state_renew(fedserver_helper_state *state,
+                                        const fedserver_opened *which, fed_error *err) FED_CHECKED;
 
 #endif

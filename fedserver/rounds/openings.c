@@ -49,8 +49,7 @@ void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms) {
     terms->privacy = fedserver_privacy_of(&t->task, &t->arch.layout);
 }
 
-/* Read what stands between an update's first byte and its fields. */
-static fed_status read_private(const fedserver_update *update, fed_private *sealed) {
+fed_status fedserver_openings_read(const fedserver_update *update, fed_private *sealed) {
     fed_reader r;
     FED_REQUIRE(update->envelope_len > 0, FED_EFORMAT);
     fed_reader_init(&r, update->envelope + 1, update->envelope_len - 1);
@@ -67,7 +66,7 @@ fed_status fedserver_openings_check(fedserver_training *t,
     if (!fedserver_task_has_helper(&t->task)) {
         return FED_OK;
     }
-    if (read_private(update, &sealed) != FED_OK) {
+    if (fedserver_openings_read(update, &sealed) != FED_OK) {
         return fed_fail(why, FED_EFORMAT, "what this update says to the helper is damaged");
     }
     fedserver_openings_terms(t, &terms);
@@ -123,7 +122,7 @@ static fed_status add_device(void *user, const fedserver_update_row *row, const 
     }
     fedserver_sealed *sealed = &q->devices[q->count];
     if (fedserver_intake_read(body, len, &update, err) != FED_OK ||
-        read_private(&update, &sealed->private_) != FED_OK) {
+        fedserver_openings_read(&update, &sealed->private_) != FED_OK) {
         return fed_fail(err, FED_EFORMAT, "a stored update of task %llu is damaged",
                         (unsigned long long)row->task);
     }

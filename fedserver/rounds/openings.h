@@ -18,6 +18,10 @@
 /** The terms of the round that is open. *terms is the training's until its version changes. */
 void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms);
 
+/** Read what stands between the first byte of an update's envelope and its fields. FED_EFORMAT:
+ * damaged bytes. */
+fed_status fedserver_openings_read(const fedserver_update *update, fed_private *sealed) FED_CHECKED;
+
 /**
  * Check what an update says to the helper, after intake->open: that the device with this
  * fingerprint signed it for its lease, under the round's terms. FED_EFORMAT: *why is a text for the

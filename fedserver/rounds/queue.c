@@ -164,6 +164,11 @@ static fed_status start_if_it_fits(void *user, const fedserver_task *task, bool 
     fedserver_rounds *rounds = s->rounds;
     const uint64_t limit = rounds->memory_limit;
     uint64_t need = 0;
+    /* S14 in docs/durability.md: a person has queued a task that runs here. fedserver_queue_follow
+     * ends it first. */
+    if (fedserver_rounds_task(rounds, task->wire.id) != NULL) {
+        return FED_OK;
+    }
     FED_TRY(fedserver_memory_find(rounds->store, rounds->db, task, &need, err));
     const uint64_t used = memory_of_running(rounds);
     if (!fedserver_memory_fits(limit, used, need)) {

@@ -5,10 +5,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "fed/clock.h"
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/rounds/training.h"
+#include "fedserver/rounds/voids.h"
 
 typedef struct numbers {
     fedserver_task_state state;
@@ -78,6 +80,9 @@ static fed_status load_running(void *user, const fedserver_task *task, bool *mor
     FED_TRY(open_task(l, task, &t, err));
     if (t == NULL) {
         return FED_OK;
+    }
+    if (!l->all) { /* `fedserver check` changes nothing */
+        FED_TRY(fedserver_round_refresh(l->rounds, t, fed_clock_unix_ms(), err));
     }
     const fed_log_about about = fedserver_task_about(task, t->round.number);
     fed_logf_about(

@@ -22,6 +22,7 @@
 #include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
+#include "fedserver/rounds/voids.h"
 #include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/task/private_task.h"
@@ -207,6 +208,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
         return fedserver_set_aside(rounds, task, &why, err);
     }
     FED_REQUIRE(status == FED_OK, fed_fail(err, status, "%s", why.text));
+    FED_TRY(fedserver_round_refresh(rounds, t, now_ms, err));
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);

@@ -26,7 +26,7 @@ static fed_status take_reply(fedserver *server, const fedserver_call *call,
     if (t != NULL) {
         FED_TRY(fedserver_openings_await(&server->rounds, t, &awaits, err));
     }
-    if (!awaits || t->round.number != reply->round) {
+    if (!awaits || t->round.number != reply->round || t->task.generation != reply->generation) {
         return fedserver_answer_error(response, err, 409, "round_closed",
                                       "no round of this task waits for this opening; ask again");
     }

@@ -410,6 +410,12 @@ typedef struct fedserver_store {
                            fed_error *err) FED_CHECKED;
     /** Write what the task's text says again, such as its priority; its state and times stay. */
     fed_status (*task_describe)(void *db, const fedserver_task *task, fed_error *err) FED_CHECKED;
+    /** Give the task another generation, which is random: task->generation. */
+    fed_status (*task_renew)(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
+    /** This store is a copy, and does not know what happened to the original since. Give each task
+     * another generation, and each ledger of a task that is not over the mark
+     * FEDSERVER_LEDGER_COPIED. `copy` does so with what it makes. */
+    fed_status (*copied)(void *db, fed_error *err) FED_CHECKED;
     /** Visit the running tasks, the queue in its order, the paused tasks, then the ended tasks,
      * newest first. Only declines after declines_after_ms are counted. */
     fed_status (*task_each)(void *db, int64_t declines_after_ms, fedserver_task_visit visit,

@@ -62,6 +62,7 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
     if (fedserver_task_has_helper(task)) {
         /* A stored task was checked, so its key is one. */
         told.helpers = fed_unhex(task->helper, told.helper_key[0], FED_SEAL_KEY) == FED_OK;
+        told.generation = task->generation;
     }
     return told;
 }

@@ -77,6 +77,9 @@ typedef struct fedserver_task {
     float epsilon, delta;
     uint32_t participations; /* the most rounds in which a device takes part */
     fedserver_round_rules rules;
+    /* random; a part of a private task's terms. The store gives the task another one where it is a
+     * copy, and where a person voids a round: stores/store.h */
+    uint64_t generation;
     fedserver_task_state state;
     /* Unix milliseconds; 0: the task was not queued, started or finished yet */
     int64_t queued_ms, started_ms, finished_ms;

@@ -180,6 +180,33 @@ static void the_ledger_of_a_copy_says_so(void **state) {
     fed_test_rmdir(copy.directory);
 }
 
+static uint64_t generation_of(fixture *f, uint64_t id) {
+    fedserver_task task;
+    must(f->store->task_find(f->db, FEDSERVER_PICK_ID, id, &task, &f->err));
+    return task.generation;
+}
+
+static void a_task_has_another_generation_once_it_is_renewed_or_copied(void **state) {
+    fixture *f = *state;
+    const uint64_t id = add_task(f, "n"), other = add_task(f, "o");
+    const uint64_t first = generation_of(f, id), others = generation_of(f, other);
+    fedserver_task task;
+    assert_true(first != others);
+    must(f->store->task_find(f->db, FEDSERVER_PICK_ID, id, &task, &f->err));
+    must(f->store->task_renew(f->db, &task, &f->err));
+    keep(f);
+    const uint64_t second = generation_of(f, id);
+    assert_true(second != first && second == task.generation);
+    assert_true(generation_of(f, other) == others);
+    put_state(f, other, FEDSERVER_TASK_FINISHED, 5);
+    must(f->store->copied(f->db, &f->err));
+    keep(f);
+    must(f->store->copied(f->db, &f->err)); /* a copy of a copy */
+    assert_true(generation_of(f, id) != second && generation_of(f, other) != others);
+    expect_ledger(f, id, "0:0@0 ");
+    expect_ledger(f, other, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_round_is_charged_to_those_who_count_in_it),
@@ -189,6 +216,7 @@ int main(void) {
         WITH(what_a_copy_cannot_know_is_charged_to_everybody),
         WITH(a_closing_round_keeps_its_set),
         WITH(the_ledger_of_a_copy_says_so),
+        WITH(a_task_has_another_generation_once_it_is_renewed_or_copied),
     };
     return run_for_each_store(tests);
 }

@@ -70,7 +70,7 @@ static void every_member_is_there(void **state) {
         MEMBER(piece_find),     MEMBER(piece_join),     MEMBER(piece_clear),
         MEMBER(lease_prune),    MEMBER(audit_add),      MEMBER(audit_each),
         MEMBER(audit_tasks),    MEMBER(metric_put),     MEMBER(writing),
-        MEMBER(upgrade),
+        MEMBER(upgrade),        MEMBER(task_renew),     MEMBER(copied),
 #undef MEMBER
     };
     for (size_t k = 0; k < sizeof members / sizeof members[0]; k++) {

@@ -53,6 +53,7 @@ BESIDE = {
     "priority": [("1 1", 1, OLDER)],
     "move": [("1 1", 1, OLDER)],
     "ledger": [("1", 1, OLDER), ("--json 1", 1, OLDER), ("--lost 1 1", 1, OLDER)],
+    "reopen": [("1", 1, OLDER), ("--force 1", 1, OLDER)],
     "page": [("", 1, OLDER), ("--bearer", 1, OLDER), ("--revoke", 1, OLDER)],
     "devices": [("", 1, OLDER), ("--json", 1, OLDER)],
     "rename": [("00000000 it", 1, OLDER)],

@@ -1,4 +1,4 @@
-/* A private task with its helper, all as programs, of which some are killed. */
+/* A private task with its helper, all as programs, of which some are killed, lost or restored. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -13,18 +13,21 @@
 #include "fed_operator.h"
 #include "fed_program.h"
 
-enum { LIMIT_MS = 240 * 1000, DEVICES = 3, ROUNDS = 40, MOST = 4 << 20, WORDS = 20 };
+enum { LIMIT_MS = 240 * 1000, DEVICES = 3, ROUNDS = 40, FEW = 12, MOST = 4 << 20, WORDS = 20 };
 
 typedef struct world {
     fed_program p;
     char home[300], ca[320], out[300], log[300], helper_log[300], url[64];
+    const char *helper; /* its folder */
+    unsigned rounds;
     unsigned front, devices; /* ports; 0: not known yet */
-    char helper_token[FEDSERVER_TOKEN], token[DEVICES][FEDSERVER_TOKEN];
+    char helper_token[FEDSERVER_TOKEN], next_token[FEDSERVER_TOKEN],
+        token[DEVICES][FEDSERVER_TOKEN];
 } world;
 
 static int setup(void **state) {
     static world w;
-    w.front = w.devices = 0;
+    w = (world){.helper = "h", .rounds = ROUNDS};
     fed_program_open(&w.p, "fedserver");
     snprintf(w.home, sizeof w.home, "%s/c", w.p.directory);
     snprintf(w.ca, sizeof w.ca, "%s/ca.pem", w.home);
@@ -39,6 +42,7 @@ static int setup(void **state) {
         fed_operator_token(w.home, &device, w.token[k]);
     }
     fed_operator_token(w.home, &helper, w.helper_token);
+    fed_operator_token(w.home, &helper, w.next_token);
     *state = &w;
     return 0;
 }
@@ -141,7 +145,7 @@ static pid_t start_coordinator(world *w) {
 /* token: NULL: the helper is enrolled already. */
 static pid_t start_helper(const world *w, const char *token) {
     char directory[300], out[300];
-    snprintf(directory, sizeof directory, "%s/h", w->p.directory);
+    snprintf(directory, sizeof directory, "%s/%s", w->p.directory, w->helper);
     snprintf(out, sizeof out, "%s/helper.out", w->p.directory);
     const char *const args[WORDS] = {FED_BIN_DIR "/fedserver",
                                      "helper",
@@ -159,20 +163,25 @@ static pid_t start_helper(const world *w, const char *token) {
     return spawn(args, out, w->helper_log);
 }
 
-/* Wait for the helper's key, and queue a task that names it. */
-static void queue_task(world *w) {
-    char path[320], json[700];
+/* Wait for the helper's key. */
+static void await_key(const world *w, char path[320]) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
-    snprintf(path, sizeof path, "%s/h/helper.pem", w->p.directory);
+    snprintf(path, 320, "%s/%s/helper.pem", w->p.directory, w->helper);
     while (access(path, R_OK) != 0) {
         pause_until(until_ms);
     }
+}
+
+/* Queue a task that names the helper. */
+static void queue_task(world *w) {
+    char path[320], json[700];
+    await_key(w, path);
     char *key = text_of(path);
     snprintf(json, sizeof json,
-             "{\"model\": \"lr\", \"rounds\": %d, \"cohort\": %d, \"minimum\": %d,\n"
+             "{\"model\": \"lr\", \"rounds\": %u, \"cohort\": %d, \"minimum\": %d,\n"
              " \"deadline_s\": 600, \"local_steps\": 2, \"codec_up\": \"ring:b=5\", \"clip\": 1,\n"
              " \"codec_down\": \"float32\", \"helper\": \"%s\"}\n",
-             ROUNDS, DEVICES, DEVICES, key);
+             w->rounds, DEVICES, DEVICES, key);
     free(key);
     fed_test_put(w->p.directory, "task.json", json, strlen(json));
     assert_runs(&w->p, "task --dir c task.json", 0, "task 1 is queued");
@@ -213,6 +222,15 @@ static unsigned await_a_closed_round(const world *w) {
     return closes;
 }
 
+/* Each device ends when the task is finished. */
+static void await_devices(const pid_t device[DEVICES]) {
+    for (unsigned k = 0; k < DEVICES; k++) {
+        int how = 0;
+        assert_int_equal(waitpid(device[k], &how, 0), device[k]);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+}
+
 FED_TEST_WITH(helper_and_coordinator_are_killed_and_each_round_commits_once, world *w) {
     pid_t device[DEVICES];
     pid_t coordinator = start_coordinator(w), helper = start_helper(w, w->helper_token);
@@ -230,15 +248,80 @@ FED_TEST_WITH(helper_and_coordinator_are_killed_and_each_round_commits_once, wor
     snprintf(key, sizeof key, "%s/h/helper.pem", w->p.directory);
     assert_int_equal(unlink(key), 0); /* as if the first start had ended before it was written */
     helper = start_helper(w, NULL);
-    for (unsigned k = 0; k < DEVICES; k++) {
-        int how = 0;
-        assert_int_equal(waitpid(device[k], &how, 0), device[k]);
-        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
-    }
+    await_devices(device);
     assert_int_equal(count(w->log, ": committed with 3 updates"), ROUNDS);
     assert_int_equal(count(w->helper_log, "is not opened"), 0);
     assert_true(count(w->helper_log, "a sum of 3 devices") >= ROUNDS);
     assert_int_equal(access(key, R_OK), 0);
+    kill_it(helper);
+    kill_it(coordinator);
+}
+
+/* As docs/operate.md says: another helper, with a key of its own, and the round is voided. */
+FED_TEST_WITH(a_helper_whose_disk_is_lost_is_replaced, world *w) {
+    pid_t device[DEVICES];
+    char key[320], command[400];
+    w->rounds = FEW;
+    const pid_t coordinator = start_coordinator(w);
+    pid_t helper = start_helper(w, w->helper_token);
+    queue_task(w);
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device[k] = start_device(w, k);
+    }
+    await(w->helper_log, "opened round 2,");
+    kill_it(helper);
+    const unsigned closed = await_a_closed_round(w);
+    w->helper = "h2"; /* nothing of the first one's disk is left */
+    helper = start_helper(w, w->next_token);
+    await_key(w, key);
+    snprintf(command, sizeof command, "round %u of task 1 has 3 updates", closed);
+    assert_runs(&w->p, "reopen --dir c --helper h2/helper.pem 1", 1, command);
+    assert_int_equal(last_round(w->log, ": closes with"), closed);
+    snprintf(command, sizeof command, "round %u is open again, and 3 updates are lost", closed);
+    assert_runs(&w->p, "reopen --dir c --helper h2/helper.pem --force 1", 0, command);
+    await_devices(device);
+    snprintf(command, sizeof command, "round=%u updates=3", closed);
+    assert_runs(&w->p, "audit --dir c", 0, command);
+    assert_int_equal(count(w->log, ": committed with 3 updates"), FEW);
+    assert_int_equal(count(w->log, "is void, and 3 updates are lost"), 1);
+    assert_int_equal(count(w->helper_log, "is not opened"), 0);
+    kill_it(helper);
+    kill_it(coordinator);
+}
+
+static void move_away(const world *w, const char *from, const char *to) {
+    char old[320], new[320];
+    snprintf(old, sizeof old, "%s/%s", w->p.directory, from);
+    snprintf(new, sizeof new, "%s/%s", w->p.directory, to);
+    assert_int_equal(rename(old, new), 0);
+}
+
+/* Devices and helper are ahead of the backup. The helper opens the lost rounds anew. */
+FED_TEST_WITH(a_restored_coordinator_goes_on_with_its_helper, world *w) {
+    pid_t device[DEVICES];
+    char words[100];
+    w->rounds = FEW;
+    pid_t coordinator = start_coordinator(w);
+    const pid_t helper = start_helper(w, w->helper_token);
+    queue_task(w);
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device[k] = start_device(w, k);
+    }
+    await(w->helper_log, "opened round 2,");
+    assert_runs(&w->p, "backup --dir c b", 0, "is a backup");
+    await(w->helper_log, "opened round 6,");
+    kill_it(coordinator);
+    const unsigned reached = last_round(w->log, ": committed with");
+    move_away(w, "c", "lost");
+    move_away(w, "log", "log-of-the-first");
+    assert_runs(&w->p, "restore --dir c b", 0, "is restored");
+    coordinator = start_coordinator(w);
+    await_devices(device);
+    snprintf(words, sizeof words, "round %u: committed with 3 updates", reached);
+    assert_int_equal(count(w->log, words), 1); /* once more */
+    assert_int_equal(last_round(w->log, ": committed with"), FEW);
+    assert_int_equal(count(w->helper_log, "its coordinator was restored"), 1);
+    assert_int_equal(count(w->helper_log, "is not opened"), 0);
     kill_it(helper);
     kill_it(coordinator);
 }

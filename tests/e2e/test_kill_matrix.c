@@ -68,13 +68,14 @@ typedef struct tally {
     char broken[500];
 } tally;
 
-static const char *const victims[KILL_VICTIMS + 1] = {"leader",  "follower", "primary", "failover",
-                                                      "standby", "balancer", "front",   "all"};
+static const char *const victims[KILL_VICTIMS + 1] = {
+    "leader", "follower", "primary", "failover", "standby", "balancer", "front", "helper", "all"};
 static const char *const faults[KILL_FAULTS] = {"SIGKILL", "SIGSTOP", "cut", "hang",
                                                 "hang-haproxy"};
-static const char *const modes[KILL_MODES] = {"synchronous", "asynchronous", "median", "pieces"};
+static const char *const modes[KILL_MODES] = {"synchronous", "asynchronous", "median", "pieces",
+                                              "private"};
 
-static bool is_possible(const options *o, kill_victim victim, kill_fault fault) {
+static bool is_possible(const options *o, kill_victim victim, kill_fault fault, kill_mode mode) {
     const bool hangs = fault == KILL_HANGS || fault == KILL_HANGS_BEHIND;
     const bool may_hang = victim == KILL_LEADER || victim == KILL_FOLLOWER || victim == KILL_FRONT;
     if (hangs && (!may_hang || o->coordinators == 1)) {
@@ -86,6 +87,8 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault) 
     switch (victim) {
     case KILL_FRONT:
         return hangs;
+    case KILL_HELPER: /* a cut line of its coordinator cuts it off */
+        return mode == KILL_PRIVATE && fault != KILL_CUT_OFF;
     case KILL_FOLLOWER:
         return o->coordinators > 1;
     case KILL_FAILOVER:
@@ -104,7 +107,7 @@ static void pick(const options *o, const cell *c, unsigned number, kill_strike *
         s->victim = (kill_victim)(number % KILL_VICTIMS);
         s->fault = (kill_fault)((number + c->mode) % CELL_FAULTS);
         number++;
-    } while (!is_possible(o, s->victim, s->fault));
+    } while (!is_possible(o, s->victim, s->fault, c->mode));
 }
 
 static kill_strike strike_of(const options *o, const cell *c, unsigned number) {
@@ -278,7 +281,7 @@ static unsigned choose(const options *o, cell chosen[CELLS]) {
                   .fault = (kill_fault)(k / KILL_MODES % KILL_FAULTS),
                   .mode = (kill_mode)(k % KILL_MODES)};
         name(&c);
-        if ((!o->whole || (is_possible(o, c.victim, c.fault) && *kills_of(o, &c) > 0)) &&
+        if ((!o->whole || (is_possible(o, c.victim, c.fault, c.mode) && *kills_of(o, &c) > 0)) &&
             regexec(&wanted, c.name, 0, NULL, 0) == 0) {
             chosen[count++] = c;
         }
@@ -454,7 +457,7 @@ int main(int argc, char **argv) {
     if (!fed_postgres_is_there()) {
         return 77; /* ctest: skipped */
     }
-    if (!is_possible(&asked, KILL_BALANCER, KILL_DIES)) {
+    if (!is_possible(&asked, KILL_BALANCER, KILL_DIES, KILL_SYNCHRONOUS)) {
         printf("balancers: not tried, neither HAProxy nor nginx with its module stream is "
                "installed\n");
     }

@@ -58,6 +58,12 @@ static const char stale_task[] =
     " \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"staleness\": 3, \"deadline_s\": 60, \"small_tensor\": 0 }";
 
+/* Of three devices two count in a round, so a round may have another set after a death. */
+static const char private_task[] =
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"ring:b=6\","
+    " \"clip\": 0.05, \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2,"
+    " \"minimum\": 2, \"deadline_s\": 60, \"small_tensor\": 0, \"helper\": \"HELPER\" }";
+
 static const char first_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"float32\","
     " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 2, \"goal\": 2, \"minimum\": 2,"
@@ -70,7 +76,7 @@ enum { FEWER = FED_TEST_SIZE(1, 5), DRAWS_MOST = 20 };
 typedef struct tally {
     const char *name;
     unsigned runs, points, kills, counted, lost, twice, broken;
-    unsigned histories;
+    unsigned histories, opened;
     uint64_t digest; /* digest of each run's last model; 0: not checked */
     bool quiet;
 } tally;
@@ -90,6 +96,7 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
     t->twice += r.twice;
     t->broken += r.broken[0] != '\0' ? 1U : 0U;
     t->histories += r.history_broken ? 1U : 0U;
+    t->opened += r.opened;
     if (r.broken[0] != '\0' && !t->quiet) {
         printf("  %s: process %u, %s, call %llu (%s): %s\n", t->name, fault->process,
                fault_kind_name(fault->kind), (unsigned long long)fault->at[0], r.what, r.broken);
@@ -117,6 +124,7 @@ static void add_tally(tally *all, const tally *part) {
     all->twice += part->twice;
     all->broken += part->broken;
     all->histories += part->histories;
+    all->opened += part->opened;
 }
 
 static pid_t start_worker(const federation_setup *setup, const fault_list *list, size_t first,
@@ -162,6 +170,9 @@ static void try_all(const federation_setup *setup, fault_list *list, tally *t) {
 static void print(const tally *t) {
     printf("%-26s %5u points, %5u kills survived, %6u updates acknowledged, %u lost, %u twice\n",
            t->name, t->points, t->kills, t->counted, t->lost, t->twice);
+    if (t->opened > 0) {
+        printf("%26s %5u rounds opened once, %u runs broken\n", "", t->opened, t->broken);
+    }
     fflush(stdout);
 }
 
@@ -175,7 +186,7 @@ static void sweep(const federation_setup *setup, const federation_result *calm, 
     const bool cut = kind == FAULT_POWER || kind == FAULT_POWER_TORN;
     bool all = !job || (setup->job == FEDERATION_QUEUE && !cut);
     unsigned first = all ? FEDERATION_COORDINATOR : FEDERATION_OPERATOR;
-    unsigned last = job ? FEDERATION_OPERATOR : setup->devices;
+    unsigned last = job ? FEDERATION_OPERATOR : setup->helped ? FEDERATION_HELPER : setup->devices;
     for (unsigned who = first; who <= last; who++) {
         for (uint64_t at = 1 + kind % stride; at <= calm->calls[who] + job; at += stride) {
             add_fault(&list, (federation_fault){.process = who, .kind = kind, .at = {at}});
@@ -274,6 +285,16 @@ static const struct sweep_case {
      {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true},
      31,
      false},
+    {"no round is opened twice, nor an update of it lost",
+     "private",
+     {THREE(private_task, MODEL), .one_is_late = true, .helped = true},
+     13,
+     false},
+    {NULL,
+     "apart private",
+     {THREE(private_task, MODEL), .one_is_late = true, .helped = true, .apart = true},
+     61,
+     false},
     {"a device enrols whatever dies",
      "enrol",
      {.task = first_task, .model = MODEL, .devices = 2},
@@ -343,18 +364,24 @@ static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void) {
     assert_int_equal(t.broken, 0);
 }
 
-static void nothing_is_lost_in_a_storm(void) {
-    federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
-    federation_prepare(&setup);
-    tally t = {.name = "late: storms"};
+static void storm(federation_setup *setup, const char *name, uint64_t seeds) {
+    federation_prepare(setup);
+    tally t = {.name = name};
     fault_list list = {0};
-    for (uint64_t seed = 1; seed <= (whole ? 300 : 6 / FEWER); seed++) {
+    for (uint64_t seed = 1; seed <= (whole ? seeds : 6 / FEWER); seed++) {
         add_fault(&list, (federation_fault){.storm = seed});
     }
-    try_all(&setup, &list, &t);
+    try_all(setup, &list, &t);
     print(&t);
-    federation_clear(&setup);
+    federation_clear(setup);
     assert_int_equal(t.broken, 0);
+}
+
+static void nothing_is_lost_in_a_storm(void) {
+    federation_setup late = {THREE(late_task, MODEL), .one_is_late = true};
+    federation_setup private_ = {THREE(private_task, MODEL), .one_is_late = true, .helped = true};
+    storm(&late, "late: storms", 300);
+    storm(&private_, "private: storms", 100);
 }
 
 static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
@@ -367,6 +394,23 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
     }
     federation_clear(&setup);
     assert_true(t.broken > 0 && t.histories > 0);
+}
+
+static void a_helper_that_opens_a_round_twice_is_found_out(void) {
+    federation_setup setup = {THREE(private_task, MODEL), .one_is_late = true, .helped = true,
+                              .helper_errs = true};
+    federation_prepare(&setup);
+    tally t = {.name = "planted: two replies", .quiet = true};
+    bool found = false;
+    for (uint64_t at = 1; at <= 400 && !found; at += 3) {
+        const federation_fault fault = {.kind = FAULT_KILL, .at = {at}};
+        federation_result r;
+        federation_run(&setup, &fault, &r);
+        found = strncmp(r.broken, "S20", 3) == 0;
+        t.runs++;
+    }
+    federation_clear(&setup);
+    assert_true(found);
 }
 
 /** With a disk that loses synced data, the sweep must find a loss. */
@@ -415,15 +459,16 @@ int main(int argc, char **argv) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1); /* power cuts are simulated, so memory is enough */
     }
-    struct CMUnitTest tests[CASES + 6] = {
+    struct CMUnitTest tests[CASES + 7] = {
         fed_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),
         fed_unit_test(a_disk_that_lies_about_fsync_is_found_out),
         fed_unit_test(a_directory_that_is_not_synced_is_found_out),
         fed_unit_test(a_coordinator_is_complete_or_not_there),
         fed_unit_test(nothing_is_lost_where_a_process_dies_again_while_it_recovers),
         fed_unit_test(nothing_is_lost_in_a_storm),
+        fed_unit_test(a_helper_that_opens_a_round_twice_is_found_out),
     };
-    size_t count = 6;
+    size_t count = 7;
     for (size_t k = 0; k < CASES; k++) {
         if (cases[k].test != NULL) {
             tests[count++] = (struct CMUnitTest){.name = cases[k].test,

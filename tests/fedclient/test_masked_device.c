@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
+#include "fedclient/state/record.h"
 
 enum { N = 27, ROUNDS = 12, SEEDS = 64 };
 
@@ -121,6 +122,66 @@ FED_TEST_WITH(an_update_that_is_made_anew_has_a_new_seed, fed_device *d) {
     assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
     assert_memory_not_equal(first, d->fake.seed, sizeof first);
     fed_device_check(d, FINE);
+}
+
+/* What the stored message says to the helper, and its lease. */
+static uint64_t stored_message(fed_device *d, fed_private *sealed) {
+    uint8_t *record = NULL;
+    size_t len = 0;
+    fed_update head;
+    fed_reader r;
+    assert_fed_ok_err_of(
+        d, d->flash.inner.get(d->flash.inner.user, "pending", &record, &len, &d->err));
+    fed_reader_init(&r, record + FEDCLIENT_RECORD_HEAD, len - FEDCLIENT_RECORD_HEAD);
+    assert_fed_ok(fed_update_read(&r, &head));
+    assert_int_equal(fed_read_u8(&r), FED_OWN_ENVELOPE);
+    assert_fed_ok(fed_private_read(&r, sealed));
+    free(record);
+    return head.lease;
+}
+
+static void seed_of(const fed_device *d, const fed_private *sealed, uint64_t lease,
+                    uint8_t seed[FED_SEED]) {
+    fed_error err = {0};
+    assert_fed_ok_err(fed_private_open(sealed, 0, lease, d->fake.helper_secret, seed, &err));
+}
+
+static void make_a_message(fed_device *d) {
+    fedclient_event event;
+    fed_device_restart(d);
+    fed_fake_fail(&d->fake, "/v1/update", FED_FAKE_UNREACHABLE, 1);
+    assert_fed_ok_err_of(d, fed_device_step(d, &event));
+    assert_int_not_equal(event.outcome, FEDCLIENT_COUNTED);
+}
+
+/* A device, and a copy of its disk from just before it made its message: the same training, the
+ * same lease, and another seed. One seed for both would show what stands between two roundings. */
+FED_TEST_WITH(a_clone_has_another_seed, fed_device *d) {
+    fed_private first, second;
+    uint8_t one[FED_SEED], other[FED_SEED];
+    make_a_message(d);
+    const uint64_t lease = stored_message(d, &first), calls = d->calls;
+    assert_fed_ok_err_of(d, d->flash.inner.drop(d->flash.inner.user, "pending", &d->err));
+    make_a_message(d);
+    assert_int_equal(stored_message(d, &second), lease);
+    assert_int_equal(d->calls, calls); /* it did not train again */
+    seed_of(d, &first, lease, one);
+    seed_of(d, &second, lease, other);
+    assert_memory_not_equal(one, other, sizeof one);
+}
+
+/* As a helper asks with the device's identity: "nothing is owed" is an answer, and no failure. */
+FED_TEST_WITH(an_answer_without_a_body_is_one, fed_device *d) {
+    int status = 0;
+    char word[32];
+    fed_writer answer;
+    fed_writer_growing(&answer);
+    fed_fake_refuse(&d->fake, "/v1/helper", 204, "");
+    assert_fed_ok_err_of(
+        d, fedclient_post(d->client, "/v1/helper", "x", 1, 0, &status, word, &answer, &d->err));
+    assert_int_equal(status, 204);
+    assert_string_equal(word, "");
+    fed_writer_free(&answer);
 }
 
 static void decline(fed_device *d, const char *why) {

@@ -98,6 +98,9 @@ static void start(federation *f, unsigned who) {
         if (who == FEDERATION_COORDINATOR) {
             federation_coordinator(f, ends[1]);
         }
+        if (who == FEDERATION_HELPER) {
+            federation_helper(f, ends[1]);
+        }
         federation_device(f, ends[1], who - 1);
     }
     close(ends[1]);
@@ -275,6 +278,26 @@ bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer
     return answered;
 }
 
+/* All of a helper's replies about a round must be one: it opens a round once. */
+static void note_opening(federation *f, const parcel *p) {
+    fed_piece piece;
+    fed_reader r;
+    fed_reader_init(&r, p->body, p->len);
+    if (strcmp(p->path, "/v1/opening") != 0) {
+        return;
+    }
+    if (fed_piece_read(&r, &piece) != FED_OK || piece.round >= FEDERATION_VERSIONS) {
+        federation_break(f, "D6: the helper's reply makes no sense");
+        return;
+    }
+    uint64_t *opening = &f->opening[piece.round];
+    if (*opening != 0 && *opening != piece.digest) {
+        federation_break(f, "S20: the helper has two replies about round %u", piece.round);
+    }
+    f->result->opened += *opening == 0;
+    *opening = piece.digest;
+}
+
 static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
     if (f->process[FEDERATION_COORDINATOR].pid == 0) {
         start(f, FEDERATION_COORDINATOR);
@@ -284,6 +307,7 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
         f->process[FEDERATION_COORDINATOR].pid != 0 && federation_ask(f, request, answer);
     parcel p;
     open_parcel(request, &p);
+    note_opening(f, &p);
     if (answered) {
         note_answer(f, device, request, answer);
     } else if (strcmp(p.path, "/v1/update") == 0) {
@@ -318,7 +342,7 @@ static bool send_order(const federation *f, unsigned who) {
     fed_writer w;
     fed_writer_growing(&w);
     fed_write_u8(&w, f->enrols_only ? FEDERATION_ENROL : FEDERATION_STEP);
-    fed_write_str(&w, f->setup->token[who - 1]);
+    fed_write_str(&w, who == FEDERATION_HELPER ? f->setup->helper_token : f->setup->token[who - 1]);
     bool sent = federation_send(f->process[who].fd, &w);
     fed_writer_free(&w);
     return sent;
@@ -381,7 +405,8 @@ static void turn(federation *f, unsigned who) {
     fed_writer_free(&out);
 }
 
-static unsigned next_device(const federation *f) {
+/* The helper never finishes by itself: without a device to serve it makes no step. */
+static unsigned next_process(const federation *f) {
     unsigned next = 0;
     for (unsigned who = 1; who <= f->setup->devices; who++) {
         const federation_process *p = &f->process[who];
@@ -389,11 +414,14 @@ static unsigned next_device(const federation *f) {
             next = who;
         }
     }
-    return next;
+    const federation_process *helper = &f->process[FEDERATION_HELPER];
+    const bool helps = f->setup->helped && !helper->finished && (next != 0 || f->enrols_only) &&
+                       (next == 0 || helper->due_ms < f->process[next].due_ms);
+    return helps ? FEDERATION_HELPER : next;
 }
 
 static void live(federation *f) {
-    for (unsigned who = next_device(f); who != 0; who = next_device(f)) {
+    for (unsigned who = next_process(f); who != 0; who = next_process(f)) {
         if (++f->result->turns > TURNS_MOST || f->result->broken[0] != '\0') {
             federation_break(f, "D6: the task is not over after %d turns", TURNS_MOST);
             break;

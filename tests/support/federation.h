@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "fed/point.h"
 #include "fed_history.h"
 #include "fed_ledger.h"
+#include "fedcodec/ring.h"
 #include "fedserver/operator.h"
 #include "tests/support/faults/fault_disk.h"
 
@@ -21,6 +23,7 @@ enum { FEDERATION_COUNTED = 64 };
 enum {
     FEDERATION_COORDINATOR = 0,
     FEDERATION_OPERATOR = 1 + FEDERATION_DEVICES,
+    FEDERATION_HELPER, /* of a private task */
     FEDERATION_PROCESSES
 };
 
@@ -52,6 +55,10 @@ typedef struct federation_setup {
     unsigned job_after; /* number of acknowledged updates before the job starts */
     unsigned layout;    /* FEDERATION_MIGRATE: layout version of the database: 1, 7 or 8 */
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
+    bool helper_errs; /* planted fault: each of the helper's replies is another one */
+    bool helped;      /* the task is private and has a helper, for whose key its text has HELPER */
+    uint8_t helper_secret[FED_POINT_SECRET];
+    char helper_token[FEDSERVER_TOKEN];
 } federation_setup;
 
 /** A fault in one process, or a storm of faults in all. */
@@ -69,6 +76,7 @@ typedef struct federation_result {
     uint64_t calls[FEDERATION_PROCESSES]; /* calls that change files, in the first life */
     unsigned kills, turns, refused, counted;
     unsigned lost, twice;
+    unsigned opened; /* rounds that the helper opened; with two openings a rule is broken */
     uint64_t digest;
     bool history_broken; /* a rule of fed_history.h (H1 to H5) is broken */
     char broken[500];    /* the rule that is broken, and why; "": none */
@@ -121,8 +129,10 @@ typedef struct federation {
     bool placed; /* the ledger already has each update's round, so `order` is not used */
     bool enrols_only, overtaking, job_done;
     bool over;
-    uint64_t digest[FEDERATION_VERSIONS]; /* 0: not known yet */
-    uint64_t task;                        /* the task to check; 0: the only one */
+    uint64_t digest[FEDERATION_VERSIONS];  /* 0: not known yet */
+    uint64_t opening[FEDERATION_VERSIONS]; /* digest of the helper's reply; 0: there was none */
+    fedcodec_ring ring;                    /* of a private task */
+    uint64_t task;                         /* the task to check; 0: the only one */
     federation_training *trainings;
     size_t training_count;
     uint64_t tasks; /* digest of the tasks' texts before FEDERATION_MIGRATE; 0: none yet */
@@ -132,6 +142,7 @@ void federation_break(federation *f, const char *format, ...) FED_PRINTF(2, 3);
 
 _Noreturn void federation_coordinator(const federation *f, int fd);
 _Noreturn void federation_device(const federation *f, int fd, unsigned k);
+_Noreturn void federation_helper(const federation *f, int fd);
 
 /** Send a request to the running coordinator. Returns false if the coordinator died. */
 bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer);

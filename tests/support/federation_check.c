@@ -13,13 +13,32 @@
 #include "fed/checkpoint.h"
 #include "fed/clock.h"
 #include "fed/hash.h"
+#include "fed/private_terms.h"
 #include "fed_drill.h"
 #include "fed_test.h"
 #include "fedclient/state/record.h"
 #include "federation.h"
 #include "fedserver/server.h"
+#include "fedserver/task/private_task.h"
 
 enum { TOKEN_LIFE_S = 24 * 3600 };
+
+/* Write the task's file, with the helper's key in the place of HELPER. */
+static void put_task(federation_setup *setup) {
+    static const char mark[] = "HELPER";
+    uint8_t key[FED_SEAL_KEY];
+    char hex[2 * FED_SEAL_KEY + 1] = "", text[2000];
+    fed_error err = {0};
+    const char *at = setup->helped ? strstr(setup->task, mark) : NULL;
+    if (setup->helped) {
+        assert_fed_ok_err(fed_point_new(setup->helper_secret, key, &err));
+        fed_hex(key, sizeof key, hex);
+    }
+    snprintf(text, sizeof text, "%.*s%s%s",
+             (int)(at != NULL ? (size_t)(at - setup->task) : strlen(setup->task)), setup->task, hex,
+             at != NULL ? at + sizeof mark - 1 : "");
+    fed_test_put(setup->directory, "task.json", text, strlen(text));
+}
 
 static void make_task(federation_setup *setup, fedserver *server) {
     char path[400];
@@ -27,7 +46,7 @@ static void make_task(federation_setup *setup, fedserver *server) {
     fed_error err = {0};
     snprintf(path, sizeof path, "%s/zeros.safetensors", setup->directory);
     assert_fed_ok_err(fed_drill_zeros(setup->model, path, &err));
-    fed_test_put(setup->directory, "task.json", setup->task, strlen(setup->task));
+    put_task(setup);
     snprintf(path, sizeof path, "%s/task.json", setup->directory);
     assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
     if (setup->job == FEDERATION_QUEUE) {
@@ -47,6 +66,9 @@ void federation_prepare(federation_setup *setup) {
         assert_fed_ok_err(
             fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S, setup->token[k], &err));
     }
+    const fedserver_grant helper = {.ttl_s = TOKEN_LIFE_S, .role = FEDSERVER_ROLE_HELPER};
+    assert_fed_ok_err(
+        fedserver_token_grant(server, fed_clock_unix_ms(), &helper, setup->helper_token, &err));
     make_task(setup, server);
     fedserver_close(server);
     if (setup->enrolled) {
@@ -249,6 +271,57 @@ static void check_counts(federation *f, const json_t *status) {
     }
 }
 
+/* Take the mask off an update, with the helper's secret, and add its fields to y. */
+static void unmask(const federation *f, const fedcodec_ring *ring, const fed_ledger_entry *e,
+                   uint32_t *y) {
+    fed_private sealed;
+    uint8_t seed[FED_SEED];
+    fed_reader r;
+    fed_error err = {0};
+    const size_t fields = ring->shape.fields, width = ring->shape.width;
+    uint32_t *mask = calloc(fields, sizeof *mask);
+    assert_non_null(mask);
+    fed_reader_init(&r, e->body + e->head_len + 1, e->len - e->head_len - 1);
+    assert_fed_ok(fed_private_read(&r, &sealed));
+    assert_fed_ok_err(
+        fed_private_open(&sealed, 0, e->head.lease, f->setup->helper_secret, seed, &err));
+    assert_fed_ok(fed_private_mask(seed, (unsigned)width, 0, mask, fields));
+    fedcodec_ring_add(ring, e->body + e->len - ring->shape.bytes, y);
+    for (size_t i = 0; i < fields; i++) {
+        y[i] -= mask[i];
+    }
+    free(mask);
+}
+
+/** Add what the updates of a private round change, each without its mask. */
+static fed_status apply_private(federation *f, const fed_layout *layout, uint32_t round,
+                                float *values) {
+    uint32_t *y = calloc(f->ring.shape.fields, sizeof *y);
+    float *change = calloc(layout->size, sizeof *change);
+    assert_true(y != NULL && change != NULL);
+    fed_privacy_draw(1, round, f->ring.draw);
+    for (size_t k = 0; k < f->ledger.count; k++) {
+        if (f->ledger.entries[k].round == round) {
+            unmask(f, &f->ring, &f->ledger.entries[k], y);
+        }
+    }
+    (void)fedcodec_ring_sums(&f->ring, y);
+    fedcodec_ring_change(&f->ring, y, (double)fed_ledger_round(&f->ledger, round), change);
+    for (size_t i = 0; i < layout->size; i++) {
+        values[i] += change[i];
+    }
+    free(change);
+    free(y);
+    return FED_OK;
+}
+
+static fed_status apply(federation *f, const fed_layout *layout, uint32_t round, float *values,
+                        fed_error *err) {
+    return f->setup->helped   ? apply_private(f, layout, round, values)
+           : f->setup->median ? fed_ledger_median(&f->ledger, layout, round, values, err)
+                              : fed_ledger_apply(&f->ledger, layout, round, values, err);
+}
+
 /** D3 and D5 in docs/durability.md: recompute each version in a simple way from the acknowledged
  * updates. */
 static void check_models(federation *f, const fed_layout *layout, const fed_model *last,
@@ -258,8 +331,7 @@ static void check_models(federation *f, const fed_layout *layout, const fed_mode
     fed_error err = {0};
     for (uint32_t v = 0; v <= versions; v++) {
         if (v > 0) {
-            assert_fed_ok_err((f->setup->median ? fed_ledger_median : fed_ledger_apply)(
-                &f->ledger, layout, v, values, &err));
+            assert_fed_ok_err(apply(f, layout, v, values, &err));
         }
         uint64_t digest = fed_digest(values, layout->size);
         if (exact && f->digest[v] != 0 && f->digest[v] != digest) {
@@ -356,6 +428,16 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     free(trained);
 }
 
+/** Each round was opened. That none has two openings is seen on the way, by federation.c. */
+static void check_openings(federation *f, uint32_t rounds) {
+    const bool seen = f->process[FEDERATION_HELPER].plan != NULL;
+    for (uint32_t round = 1; round <= rounds; round++) {
+        if (seen && f->opening[round] == 0) {
+            federation_break(f, "S20: round %u has committed, and was never opened", round);
+        }
+    }
+}
+
 static void check_all(federation *f, fedserver *server, const json_t *status) {
     char path[500];
     fed_error err = {0};
@@ -375,10 +457,21 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     if (!f->placed) {
         federation_order_place(f, status);
     }
+    if (f->setup->helped) {
+        fedserver_task stored;
+        assert_fed_ok_err(
+            server->store->task_find(server->db, FEDSERVER_PICK_ID, 1, &stored, &err));
+        f->ring.shape = fedserver_private_fields(&stored, &arch.layout);
+    }
     check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), plain);
+    if (f->setup->helped) {
+        check_openings(f, (uint32_t)number(task, "version"));
+    }
     const bool apart = f->task != 0 && !f->setup->shared;
     const unsigned tasks = apart ? f->setup->tasks : 1;
-    for (unsigned k = apart ? (unsigned)f->task - 1 : 0; k < f->setup->devices; k += tasks) {
+    /* Levels are rounded at random: D4 of a private task has tests of a device alone. */
+    const unsigned devices = f->setup->helped ? 0 : f->setup->devices;
+    for (unsigned k = apart ? (unsigned)f->task - 1 : 0; k < devices; k += tasks) {
         /* With weights or lossy codecs, the values are no multiples of 2^-10, and adding a training
          * in float32 rounds. */
         check_device(f, &arch.layout, k, plain && !f->setup->counts_any_round);

@@ -8,9 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fed/hash.h"
 #include "fed_drill.h"
 #include "federation.h"
 #include "fedserver/operator.h"
+#include "fedserver/private_helper.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
@@ -88,10 +90,13 @@ static void answer(int fd, fedserver_response *response) {
     fed_writer_free(&out);
 }
 
+/* A round that waits for its helper goes on with the helper's reply. */
 static const fedserver_training *closing_task(const fedserver *server) {
     for (size_t k = 0; k < server->rounds.task_count; k++) {
-        if (server->rounds.tasks[k]->round.phase == FEDSERVER_ROUND_CLOSING) {
-            return server->rounds.tasks[k];
+        const fedserver_training *t = server->rounds.tasks[k];
+        if (t->round.phase == FEDSERVER_ROUND_CLOSING &&
+            (t->closing != NULL || t->task.helper[0] == '\0')) {
+            return t;
         }
     }
     return NULL;
@@ -328,5 +333,134 @@ void federation_device(const federation *f, int fd, unsigned k) {
         }
     }
     fedclient_close(client);
+    _exit(0);
+}
+
+enum { REPLY_PIECE = 150, OPENED_MS = 10, IDLE_MS = 300 };
+
+/* Send a reply in small pieces, so that the helper may die between two. */
+static fed_status send_reply(fedclient *client, const fedserver_reply *reply, fed_error *err) {
+    fed_writer whole, piece, answer;
+    fed_piece head = {.task = reply->task, .round = reply->round, .lease = 1};
+    int status = 202;
+    char word[32];
+    fed_status sent = FED_OK;
+    fed_writer_growing(&whole);
+    fed_writer_growing(&piece);
+    fed_writer_growing(&answer);
+    fedserver_reply_write(&whole, reply);
+    head.digest = fed_digest_bytes(whole.data, whole.len);
+    head.total = whole.len;
+    while (sent == FED_OK && status == 202) {
+        const size_t left = whole.len - (size_t)head.offset;
+        piece.len = answer.len = 0;
+        fed_piece_write(&piece, &head);
+        fed_write_bytes(&piece, whole.data + head.offset, left < REPLY_PIECE ? left : REPLY_PIECE);
+        sent = fedclient_post(client, "/v1/opening", piece.data, piece.len, 0, &status, word,
+                              &answer, err);
+        fed_reader r;
+        fed_reader_init(&r, answer.data, answer.len);
+        head.offset = sent == FED_OK && status == 202 ? fed_read_u64(&r) : 0;
+    }
+    fed_writer_free(&whole);
+    fed_writer_free(&piece);
+    fed_writer_free(&answer);
+    return sent;
+}
+
+static fed_status open_round(fedserver_helper *helper, fedclient *client, const fed_writer *body,
+                             uint8_t *errs, fed_error *err) {
+    fedserver_inquiry inquiry;
+    fedserver_reply reply;
+    fed_reader r;
+    fed_reader_init(&r, body->data, body->len);
+    FED_TRY(fedserver_inquiry_read(&r, &inquiry));
+    fed_status status = fedserver_helper_answer(helper, &inquiry, &reply, err);
+    fedserver_inquiry_free(&inquiry);
+    if (status == FED_OK && errs != NULL && reply.fields_len > 0) {
+        reply.fields[0] ^= (*errs)++;
+    }
+    if (status == FED_OK) {
+        status = send_reply(client, &reply, err);
+        fedserver_reply_free(&reply);
+    }
+    return status;
+}
+
+/* Ask once what is owed, as commands/open_sums.c does. */
+static fed_status help(fedserver_helper *helper, fedclient *client, const uint8_t key[FED_SEAL_KEY],
+                       uint8_t *errs, fedclient_event *event, fed_error *err) {
+    uint8_t text[FED_SEAL_KEY + 4];
+    char word[32];
+    int status = 0;
+    fed_writer body, answer;
+    fed_writer_fixed(&body, text, sizeof text);
+    fed_write_bytes(&body, key, FED_SEAL_KEY);
+    fed_write_u32(&body, 0);
+    fed_writer_growing(&answer);
+    fed_status posted =
+        fedclient_post(client, "/v1/helper", text, body.len, 0, &status, word, &answer, err);
+    event->wait_ms = status == 200 ? OPENED_MS : IDLE_MS;
+    if (posted == FED_OK && status == 200) {
+        posted = open_round(helper, client, &answer, errs, err);
+    }
+    fed_writer_free(&answer);
+    return posted;
+}
+
+void federation_helper(const federation *f, int fd) {
+    char directory[500], path[520];
+    uint8_t key[FED_SEAL_KEY];
+    fed_error err = {0};
+    fedclient_platform platform;
+    fedclient *client = NULL;
+    fedserver_helper *helper = NULL;
+    fed_drill drill = {0}; /* a helper never trains */
+    uint8_t replies = 0;
+    snprintf(directory, sizeof directory, "%s/helper", f->directory);
+    snprintf(path, sizeof path, "%s/helper.db", directory);
+    fault_disk_watch(directory, f->process[FEDERATION_HELPER].plan);
+    must(fed_point_of(f->setup->helper_secret, key, &err), &err);
+    must(fedclient_platform_posix_open(directory, &platform, &err), &err);
+    fedserver_helper_options state = {.path = path, .least = 2};
+    memcpy(state.secret, f->setup->helper_secret, sizeof state.secret);
+    must(fedserver_helper_open(&state, &helper, &err), &err);
+    line l = {.fd = fd};
+    fedclient_transport transport = {.user = &l,
+                                     .send = ask,
+                                     .identify = identify,
+                                     .disconnect = no_connection,
+                                     .traffic = no_traffic};
+    const fedclient_options options = {.server = "https://coordinator:8443",
+                                       .platform = &platform,
+                                       .transport = &transport,
+                                       .train = fed_drill_train,
+                                       .user = &drill};
+    must(fedclient_open(&options, &client, &err), &err);
+    fed_writer in;
+    fed_writer_growing(&in);
+    while (federation_receive(fd, &in)) {
+        fed_reader r;
+        fed_reader_init(&r, in.data, in.len);
+        const uint8_t what = fed_read_u8(&r);
+        if (what == FEDERATION_QUIT) {
+            break;
+        }
+        fedclient_event event = {0};
+        char token[FEDSERVER_TOKEN];
+        fed_read_str(&r, token, sizeof token);
+        fed_status status =
+            fedclient_enrolled(client) ? FED_OK : fedclient_enrol(client, token, &err);
+        if (status == FED_OK && what == FEDERATION_STEP) {
+            status =
+                help(helper, client, key, f->setup->helper_errs ? &replies : NULL, &event, &err);
+        }
+        report(fd, status, &event, &err);
+        if (status != FED_OK) {
+            give_up(&err);
+        }
+    }
+    fedclient_close(client);
+    fedserver_helper_close(helper);
     _exit(0);
 }

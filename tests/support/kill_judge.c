@@ -49,13 +49,33 @@ static void read_logs(const kill_world *w, federation *f) {
     }
 }
 
+static char *read_text(const char *path) {
+    uint8_t *text = NULL;
+    size_t len = 0;
+    return fed_file_read(path, 1 << 26, &text, &len, NULL) == FED_OK ? (char *)text : NULL;
+}
+
+/* A helper refuses a round if it has opened another set of it. */
+static void check_helper(const kill_world *w, federation *f) {
+    char path[PATH_SIZE];
+    kill_world_helper_log(w, path, sizeof path);
+    char *text = w->setup->mode == KILL_PRIVATE ? read_text(path) : NULL;
+    const char *at = text != NULL ? strstr(text, "is not opened") : NULL;
+    if (at != NULL) {
+        federation_break(f, "S20: the helper refused a round: %.100s", at);
+    }
+    free(text);
+}
+
 void kill_world_judge(kill_world *w, federation_result *result) {
     const bool any_round = w->setup->mode == KILL_ASYNCHRONOUS;
     federation_setup setup = {.model = kill_model(w->setup->mode),
                               .devices = KILL_DEVICES,
                               .counts_any_round = any_round,
-                              .median = w->setup->mode == KILL_MEDIAN};
+                              .median = w->setup->mode == KILL_MEDIAN,
+                              .helped = w->setup->mode == KILL_PRIVATE};
     federation f;
+    memcpy(setup.helper_secret, w->helper_secret, sizeof setup.helper_secret);
     kill_world_stop(w);
     chaos_judge(&f, &setup, w->run.directory, result);
     for (unsigned k = 0; k < KILL_DEVICES; k++) {
@@ -66,13 +86,8 @@ void kill_world_judge(kill_world *w, federation_result *result) {
         place_updates(w, &f);
     }
     federation_check(&f);
+    check_helper(w, &f);
     federation_forget(&f);
-}
-
-static char *read_text(const char *path) {
-    uint8_t *text = NULL;
-    size_t len = 0;
-    return fed_file_read(path, 1 << 26, &text, &len, NULL) == FED_OK ? (char *)text : NULL;
 }
 
 unsigned kill_world_leader(const kill_world *w) {
@@ -127,6 +142,10 @@ void kill_world_print_logs(const kill_world *w) {
     char path[PATH_SIZE];
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
         kill_world_log(w, k, path, sizeof path);
+        print_log(path);
+    }
+    if (w->setup->mode == KILL_PRIVATE) {
+        kill_world_helper_log(w, path, sizeof path);
         print_log(path);
     }
     if (w->setup->balancer != KILL_NO_BALANCER) {

@@ -312,6 +312,12 @@ static void strike_balancer(kill_world *w, const kill_strike *s) {
     cut_devices(w, k, CUT_OPEN);
 }
 
+static void strike_helper(kill_world *w, const kill_strike *s) {
+    signal_child(&w->helper, s->fault == KILL_DIES ? SIGKILL : SIGSTOP);
+    tend_for(w, s->fault == KILL_DIES ? 0 : STANDS_MS);
+    signal_child(&w->helper, SIGCONT);
+}
+
 static void wait_until_devices_get_on(kill_world *w) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
     const unsigned acknowledged = w->run.board->acknowledged;
@@ -345,6 +351,9 @@ bool kill_world_strike(kill_world *w, const kill_strike *strike) {
         break;
     case KILL_BALANCER:
         strike_balancer(w, strike);
+        break;
+    case KILL_HELPER:
+        strike_helper(w, strike);
         break;
     case KILL_FOLLOWER:
         strike_coordinator(w, follower(w), strike);

@@ -13,7 +13,8 @@ typedef enum kill_victim {
     KILL_FAILOVER,   /* the store's primary server; after its death its standby is promoted */
     KILL_STANDBY,
     KILL_BALANCER,
-    KILL_FRONT, /* the process that serves the front of the coordinator that does the rounds */
+    KILL_FRONT,  /* the process that serves the front of the coordinator that does the rounds */
+    KILL_HELPER, /* of the private task */
     KILL_VICTIMS
 } kill_victim;
 

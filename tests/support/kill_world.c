@@ -54,22 +54,45 @@ static const mode modes[KILL_MODES] = {
                      .codec = "topk:p=0.02",
                      .strategy = "fedavg",
                      .piece_bytes = 8192},
+    [KILL_PRIVATE] = {.model = "input 64 | dense 16", .codec = "ring:b=6", .strategy = "fedavg"},
 };
 
 const char *kill_model(kill_mode m) {
     return modes[m].model;
 }
 
-static void make_task(const kill_world *w, fedserver *home) {
+/* Write what the task says of its helper, and the helper's key where the helper looks for it. */
+static void make_helper(kill_world *w, fedserver *home, char *keys, size_t cap) {
+    const fedserver_grant grant = {.ttl_s = TOKEN_LIFE_S, .role = FEDSERVER_ROLE_HELPER};
+    uint8_t key[FED_SEAL_KEY];
+    char hex[2 * FED_SEAL_KEY + 1], directory[PATH_SIZE];
+    fed_error err = {0};
+    keys[0] = '\0';
+    if (w->setup->mode != KILL_PRIVATE) {
+        return;
+    }
+    assert_fed_ok_err(
+        fedserver_token_grant(home, fed_clock_unix_ms(), &grant, w->helper_token, &err));
+    assert_fed_ok_err(fed_point_new(w->helper_secret, key, &err));
+    snprintf(directory, sizeof directory, "%s/helper", w->run.directory);
+    assert_int_equal(mkdir(directory, 0700), 0);
+    fed_hex(w->helper_secret, sizeof w->helper_secret, hex);
+    fed_test_put(directory, "helper.key", hex, strlen(hex));
+    fed_hex(key, sizeof key, hex);
+    snprintf(keys, cap, ", \"clip\": 0.05, \"helper\": \"%s\"", hex);
+}
+
+static void make_task(kill_world *w, fedserver *home) {
     const mode *m = &modes[w->setup->mode];
-    char text[700];
+    char text[1000], keys[300];
+    make_helper(w, home, keys, sizeof keys);
     snprintf(text, sizeof text,
              "{ \"model\": \"%s\", \"initial\": \"zeros.safetensors\", \"strategy\": \"%s\","
              " \"codec_up\": \"%s\", \"codec_down\": \"float32\", \"rounds\": %u,"
              " \"staleness\": %u, \"cohort\": %d, \"goal\": %d, \"minimum\": %d,"
-             " \"deadline_s\": 15, \"device_share\": 1 }",
+             " \"deadline_s\": 15, \"device_share\": 1%s }",
              m->model, m->strategy, m->codec, w->setup->rounds, m->staleness, KILL_COHORT,
-             KILL_GOAL, KILL_GOAL);
+             KILL_GOAL, KILL_GOAL, keys);
     (void)chaos_task(w->run.directory, m->model, text, home);
 }
 
@@ -241,6 +264,47 @@ static _Noreturn void become_coordinator(const kill_world *w, unsigned k) {
     _exit(127);
 }
 
+void kill_world_helper_log(const kill_world *w, char *dst, size_t cap) {
+    snprintf(dst, cap, "%s/helper.log", w->run.directory);
+}
+
+/* The helper asks the first coordinator, which passes its requests on to the leader. */
+static _Noreturn void become_helper(const kill_world *w) {
+    char directory[PATH_SIZE], ca[PATH_SIZE], log[PATH_SIZE], home[PATH_SIZE], server[300];
+    const char *program = program_of(w, 0);
+    snprintf(directory, sizeof directory, "%s/helper", w->run.directory);
+    kill_world_directory(w, 0, home, sizeof home);
+    snprintf(ca, sizeof ca, "%.380s/ca.pem", home);
+    snprintf(server, sizeof server, "%s", w->servers);
+    server[strcspn(server, ",")] = '\0';
+    kill_world_helper_log(w, log, sizeof log);
+    const char *words[] = {program,
+                           "helper",
+                           "--dir",
+                           directory,
+                           "--upstream",
+                           server,
+                           "--upstream-ca",
+                           ca,
+                           "--upstream-token",
+                           w->helper_token,
+                           "--least",
+                           "2",
+                           NULL};
+    const int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)dup2(fd, STDERR_FILENO);
+    execv(program, (char *const *)(uintptr_t)words);
+    _exit(127);
+}
+
+static void note_helper(kill_world *w, int how) {
+    if (chaos_child_note(&w->helper, how, &w->dice) != CHAOS_ENDED_KILLED &&
+        WEXITSTATUS(how) != 1) { /* at its first start there may be no coordinator yet */
+        kill_break(w, "the helper ended by itself: its log above says why");
+    }
+}
+
 static void note_coordinator(kill_world *w, unsigned k, int how) {
     chaos_child *c = &w->coordinator[k];
     const bool killed = chaos_child_note(c, how, &w->dice) == CHAOS_ENDED_KILLED;
@@ -280,6 +344,9 @@ static void reap(kill_world *w) {
         }
         if (w->balancer.pid == pid) {
             note_balancer(w, how);
+        }
+        if (w->helper.pid == pid) {
+            note_helper(w, how);
         }
         for (unsigned k = 0; k < KILL_DEVICES; k++) {
             if (w->device[k].pid == pid) {
@@ -338,11 +405,16 @@ unsigned kill_world_tend(kill_world *w) {
         chaos_child_is(&w->balancer)) {
         kill_balancer_become(w->setup->balancer, w->run.directory);
     }
+    if (w->setup->mode == KILL_PRIVATE && w->helper.pid == 0 && now_ms >= w->helper.starts_ms &&
+        chaos_child_is(&w->helper)) {
+        become_helper(w);
+    }
     return chaos_raise(&w->run, 0, KILL_DEVICES, w->device, w->token);
 }
 
 void kill_world_stop(kill_world *w) {
     chaos_child_end(&w->balancer);
+    chaos_child_end(&w->helper);
     for (unsigned k = 0; k < KILL_DEVICES; k++) {
         chaos_child_end(&w->device[k]);
     }

@@ -8,6 +8,7 @@
 
 #include "chaos_crowd.h"
 #include "cut_lines.h"
+#include "fed/point.h"
 #include "kill_balancer.h"
 #include "kill_store.h"
 
@@ -19,7 +20,8 @@ typedef enum kill_mode {
     KILL_SYNCHRONOUS = 0,
     KILL_ASYNCHRONOUS,
     KILL_MEDIAN,
-    KILL_PIECES, /* updates travel in pieces, and a thread makes each new version */
+    KILL_PIECES,  /* updates travel in pieces, and a thread makes each new version */
+    KILL_PRIVATE, /* a helper, one more process, opens the sums */
     KILL_MODES
 } kill_mode;
 
@@ -55,8 +57,9 @@ typedef struct kill_world {
      * two ports; from other coordinators to a coordinator. */
     unsigned store_line[KILL_COORDINATORS][KILL_SERVERS], device_line[KILL_COORDINATORS][2];
     unsigned cluster_line[KILL_COORDINATORS];
-    chaos_child coordinator[KILL_COORDINATORS], device[KILL_DEVICES], forwarder, balancer;
-    char token[KILL_DEVICES][FEDSERVER_TOKEN];
+    chaos_child coordinator[KILL_COORDINATORS], device[KILL_DEVICES], forwarder, balancer, helper;
+    char token[KILL_DEVICES][FEDSERVER_TOKEN], helper_token[FEDSERVER_TOKEN];
+    uint8_t helper_secret[FED_POINT_SECRET];
     unsigned struck; /* the newest round in which a fault was caused */
     unsigned ended;  /* number of coordinators that ended by themselves */
     unsigned failovers;
@@ -99,6 +102,7 @@ unsigned kill_world_says(const kill_world *w, unsigned k, const char *words);
 
 void kill_world_directory(const kill_world *w, unsigned k, char *dst, size_t cap);
 void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap);
+void kill_world_helper_log(const kill_world *w, char *dst, size_t cap);
 
 const char *kill_model(kill_mode mode);
 

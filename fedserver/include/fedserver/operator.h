@@ -193,6 +193,28 @@ typedef enum fedserver_task_deed {
 fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
                                  fedserver_task_deed deed, fed_error *err) FED_CHECKED;
 
+typedef struct fedserver_reopening_options {
+    const char *helper; /* the seal key of another helper, 130 hex digits; NULL: the same one */
+    bool force;         /* even if the round has updates, which are lost */
+} fedserver_reopening_options;
+
+typedef struct fedserver_reopened {
+    uint32_t round;   /* the open round; 0: the task did not start yet */
+    uint32_t updates; /* its updates, which are lost */
+} fedserver_reopened;
+
+/**
+ * Void the open round of a private task, which its helper can't open any more, as when its disk is
+ * lost. The task gets another generation (docs/protocol.md#a-helper), and its devices new terms.
+ * The process that runs the task drops the round's updates and opens its next attempt. *lost is set
+ * with FED_EBUSY, too. Errors as fedserver_task_change; FED_EINVAL: the task has no helper, or
+ * options->helper is no key; FED_ESTATE: it is over, or the helper has opened the round; FED_EBUSY:
+ * updates would be lost, and `force` is false. Nothing is changed then.
+ */
+fed_status fedserver_task_reopen(fedserver *server, int64_t now_ms, uint64_t id,
+                                 const fedserver_reopening_options *options,
+                                 fedserver_reopened *lost, fed_error *err) FED_CHECKED;
+
 /** Move a queued task to a position in the queue, from 1; a position beyond the end is the end.
  * Errors as fedserver_task_change. */
 fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, uint32_t position,
@@ -462,6 +484,11 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
 /** Make a coordinator in directory from a backup, which may be of an older release and stays as it
  * is. Errors as fedserver_backup and fedserver_open. */
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
+
+/** Tell a coordinator that its store was restored by other means, as a database's own. Its private
+ * tasks get another generation (docs/protocol.md#a-helper), and its ledgers are marked as a copy's:
+ * as fedserver_restore does. FED_EBUSY: a process serves it. */
+fed_status fedserver_restored(fedserver *server, int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** The kind of a line of fedserver_check's report. */
 typedef enum fedserver_check_kind {

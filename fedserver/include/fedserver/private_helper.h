@@ -17,7 +17,9 @@ FED_API_BEGIN
  *   digest of the set. The same question has the same answer, after any restart. Another set of
  *   that round is refused: two sums that differ by a device would show that device's update.
  * - If seals can't be opened, it names them, releases nothing and writes no row.
- * - It counts each device's rounds, in the same transaction as the row.
+ * - It counts each device's rounds over all generations, in the same transaction as the row.
+ * - A coordinator that was restored has a new generation, under which its devices seal anew. From
+ *   its first opening on, the earlier one gets none.
  *
  * It is one thread's. The state has no backup on purpose: an old one would open a round twice.
  */
@@ -55,6 +57,7 @@ void fedserver_helper_close(fedserver_helper *helper);
  *   signature   a device did not sign this
  *   spent       a device has taken part as often as the terms allow, or too recently
  *   second_set  another set of this round was opened
+ *   generation  the task has a newer generation: the coordinator was restored since
  *
  * Free the opening. FED_EIO, FED_ENOSPC, FED_EBUSY, FED_ENOMEM: the helper can't answer now, and
  * nothing was released; ask again.

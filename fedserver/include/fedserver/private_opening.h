@@ -3,6 +3,7 @@
 #ifndef FEDSERVER_PRIVATE_OPENING_H
 #define FEDSERVER_PRIVATE_OPENING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,9 @@ typedef struct fedserver_reply {
     size_t unopened_count;
     uint8_t *fields; /* packed; NULL unless word is "" */
     size_t fields_len;
+    /* not sent: the task has a generation that is new to the helper, as after a restore of the
+     * coordinator. So it may open a round once more, for another set */
+    bool renewed;
 } fedserver_reply;
 
 void fedserver_reply_write(fed_writer *w, const fedserver_reply *reply);

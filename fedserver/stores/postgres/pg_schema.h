@@ -117,8 +117,10 @@
     "CREATE TABLE model_layouts (task BIGINT PRIMARY KEY REFERENCES tasks, bytes BYTEA NOT NULL);"
 
 /* A task may be private (docs/protocol.md#private-tasks). Of a row's set and key, NULL stands for
- * zeros. In `ledger`, device 0 marks the ledger of a copy. */
+ * zeros. In `ledger`, device 0 marks the ledger of a copy. A copy's tasks get another
+ * `generation`. */
 #define FEDSERVER_PG_LAYOUT_6                                                                      \
+    "ALTER TABLE tasks ADD COLUMN generation BIGINT NOT NULL DEFAULT 0;"                           \
     "ALTER TABLE rounds ADD COLUMN clip DOUBLE PRECISION NOT NULL DEFAULT 0,"                      \
     " ADD COLUMN sigma2 DOUBLE PRECISION NOT NULL DEFAULT 0,"                                      \
     " ADD COLUMN rho DOUBLE PRECISION NOT NULL DEFAULT 0,"                                         \

@@ -72,6 +72,8 @@ fed_status fedserver_sql_task_each(void *db, int64_t declines_after_ms, fedserve
                                    void *user, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_describe(void *db, const fedserver_task *task,
                                        fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_task_renew(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_copied(void *db, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
@@ -176,6 +178,7 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .layout_find = fedserver_sql_layout_find, .task_find = fedserver_sql_task_find,                \
     .task_put = fedserver_sql_task_put, .task_each = fedserver_sql_task_each,                      \
     .task_describe = fedserver_sql_task_describe, .task_place = fedserver_sql_task_place,          \
+    .task_renew = fedserver_sql_task_renew, .copied = fedserver_sql_copied,                        \
     .task_clear = fedserver_sql_task_clear, .decline_put = fedserver_sql_decline_put,              \
     .decline_each = fedserver_sql_decline_each, .decline_forget = fedserver_sql_decline_forget,    \
     .round_put = fedserver_sql_round_put, .round_each = fedserver_sql_round_each,                  \

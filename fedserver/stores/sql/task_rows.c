@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/crypto.h"
 #include "fedserver/stores/sql/sql_calls.h"
 #include "fedserver/stores/sql/sql_rows.h"
 #include "fedserver/task/phases.h"
@@ -12,15 +13,24 @@
 
 static_assert((int)FEDSERVER_TASK_CODEC == (int)FEDCODEC_SPEC, "a task's entry has whole codecs");
 
+/* Random, so that a coordinator restored from a backup repeats none. */
+static fed_status new_generation(uint64_t *generation, fed_error *err) {
+    const fed_status status = fed_random(generation, sizeof *generation);
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "the system gives no random bytes for a generation");
+}
+
 fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) {
     fed_writer text;
     fedserver_written written = {.id = 0};
+    FED_TRY(new_generation(&task->generation, err));
     fed_writer_growing(&text);
     fedserver_task_text_write(task, &text);
     fed_status status =
         text.status == FED_OK
             ? WRITE_NOW(TASK_ADD, &written, TEXT(text.data), INT(task->state), INT(task->queued_ms),
-                        INT(task->started_ms), INT(task->finished_ms))
+                        INT(task->started_ms), INT(task->finished_ms), INT(task->generation))
             : fed_fail(err, text.status, "out of memory for the text of a task");
     fed_writer_free(&text);
     FED_TRY(status);
@@ -85,6 +95,7 @@ fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t 
                    : fed_fail(err, FED_ENOTFOUND, "the store has no %s task", states[pick]);
     }
     fed_status status = task_read(&row, task, err);
+    task->generation = (uint64_t)fedserver_sql_row_int(&row, 6);
     fedserver_sql_row_end(&row);
     return status;
 }
@@ -110,6 +121,21 @@ fed_status fedserver_sql_task_describe(void *db, const fedserver_task *task, fed
                               : fed_fail(err, text.status, "out of memory for the text of a task");
     fed_writer_free(&text);
     return status;
+}
+
+fed_status fedserver_sql_task_renew(void *db, fedserver_task *task, fed_error *err) {
+    uint64_t generation;
+    FED_TRY(new_generation(&generation, err));
+    FED_TRY(WRITE(TASK_RENEW, INT(task->wire.id), INT(generation)));
+    task->generation = generation;
+    return FED_OK;
+}
+
+fed_status fedserver_sql_copied(void *db, fed_error *err) {
+    uint64_t generation;
+    FED_TRY(new_generation(&generation, err));
+    FED_TRY(WRITE(TASKS_RENEW, INT(generation)));
+    return fedserver_sql_write(db, FEDSERVER_SQL_LEDGERS_COPIED, NO_VALUES, NULL, err);
 }
 
 static fed_status entry_read(const fedserver_sql_row *row, fedserver_task_entry *entry,

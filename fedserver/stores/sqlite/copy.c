@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/stores/sql/sql_rows.h"
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/schema.h"
@@ -145,11 +146,8 @@ static fed_status copy_files(const fedserver_database *db, fedserver_database *c
 static fed_status complete(const fedserver_database *db, fedserver_database *copy, held_files *held,
                            fed_error *err) {
     /* S19 in docs/durability.md: a copy's ledgers do not know what happens after it. */
-    FED_TRY(fedserver_database_script(copy,
-                                      "INSERT OR IGNORE INTO ledger (task, device, taken,"
-                                      " last_round) SELECT id, 0, 0, 0 FROM tasks"
-                                      " WHERE state NOT IN (2, 4)",
-                                      err));
+    FED_TRY(fedserver_sql_copied(copy, err));
+    FED_TRY(fedserver_database_commit(copy, err));
     FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
     FED_TRY(fedserver_sqlite_blobs_copy(db, copy, err));
     FED_TRY(copy_files(db, copy, held, err));

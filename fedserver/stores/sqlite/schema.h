@@ -98,8 +98,10 @@
     " STRICT;"
 
 /* Since version 17 a task may be private (docs/protocol.md#private-tasks). Of a row's set and key,
- * NULL stands for zeros. In `ledger`, device 0 marks the ledger of a copy. */
+ * NULL stands for zeros. In `ledger`, device 0 marks the ledger of a copy. A copy's tasks have
+ * another `generation`. */
 #define FEDSERVER_SCHEMA_PRIVATE                                                                   \
+    "ALTER TABLE tasks ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"                          \
     "ALTER TABLE rounds ADD COLUMN clip REAL NOT NULL DEFAULT 0;"                                  \
     "ALTER TABLE rounds ADD COLUMN sigma2 REAL NOT NULL DEFAULT 0;"                                \
     "ALTER TABLE rounds ADD COLUMN rho REAL NOT NULL DEFAULT 0;"                                   \

@@ -99,7 +99,8 @@ static const damage damages[] = {
      "S5: round 2 of task 1 is open; its model is version 3"},
     {"UPDATE rounds SET number = 9 WHERE number = 2", "S5: task 1 has no round between"},
     {"UPDATE tasks SET state = 2", "S5: task 1 is finished"},
-    {"INSERT INTO tasks SELECT 2, text, state, queued_ms, started_ms, finished_ms, position"
+    {"INSERT INTO tasks SELECT 2, text, state, queued_ms, started_ms, finished_ms, position, "
+     "generation"
      " FROM tasks;"
      "INSERT INTO models SELECT 2, version, digest, weights, residual, state,"
      " residual_guard, state_guard, kept FROM models",

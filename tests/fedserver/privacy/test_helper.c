@@ -222,6 +222,17 @@ FED_TEST_WITH(the_same_set_gives_the_same_bytes, world *w) {
     assert_memory_equal(first, w->reply.fields, sizeof first);
 }
 
+static void limit_participations(world *w, uint32_t round, uint32_t most, uint32_t apart) {
+    w->terms.round = round;
+    w->terms.privacy.participations = most;
+    w->terms.privacy.apart = apart;
+    fed_privacy_draw(w->terms.task, round, w->terms.draw);
+    w->question.terms = w->terms;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, &w->terms, 100 + k);
+    }
+}
+
 FED_TEST_WITH(a_new_generation_needs_new_seals, world *w) {
     assert_opens(w);
     w->question.terms.privacy.generation = 6; /* the seals are of generation 5 */
@@ -231,17 +242,40 @@ FED_TEST_WITH(a_new_generation_needs_new_seals, world *w) {
         seal(w, k, &w->terms, 200 + k);
     }
     assert_opens(w);
+    assert_true(w->reply.renewed);
+    reopen(w);
+    assert_opens(w); /* the same question: the same answer */
+    assert_false(w->reply.renewed);
 }
 
-static void limit_participations(world *w, uint32_t round, uint32_t most, uint32_t apart) {
-    w->terms.round = round;
-    w->terms.privacy.participations = most;
-    w->terms.privacy.apart = apart;
-    fed_privacy_draw(3, round, w->terms.draw);
-    w->question.terms = w->terms;
-    for (size_t k = 0; k < DEVICES; k++) {
-        seal(w, k, &w->terms, 100 + k);
-    }
+/* A coordinator and its restored copy: after the copy's first round the other gets nothing new. */
+FED_TEST_WITH(an_earlier_generation_is_over, world *w) {
+    const fed_private_terms earlier = w->terms;
+    assert_opens(w);
+    w->terms.privacy.generation = 6;
+    limit_participations(w, 9, 0, 1);
+    assert_opens(w);
+    w->terms = earlier;
+    limit_participations(w, 10, 0, 1);
+    assert_refused(w, "generation");
+    reopen(w);
+    assert_refused(w, "generation");
+    w->terms.task = 4; /* another task of that generation has no newer one */
+    limit_participations(w, 10, 0, 1);
+    assert_opens(w);
+}
+
+/* What a device has taken is counted over all generations. Rounds are compared within one: after a
+ * restore their numbers begin anew. */
+FED_TEST_WITH(a_new_generation_gives_no_device_more_rounds, world *w) {
+    limit_participations(w, 9, 2, 3);
+    assert_opens(w);
+    w->terms.privacy.generation = 6;
+    limit_participations(w, 9, 2, 3);
+    assert_opens(w);
+    w->terms.privacy.generation = 7;
+    limit_participations(w, 20, 2, 3);
+    assert_refused(w, "spent");
 }
 
 FED_TEST_WITH(a_spent_device_is_refused, world *w) {

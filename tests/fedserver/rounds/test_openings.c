@@ -306,6 +306,29 @@ FED_TEST_WITH(a_settled_set_takes_no_more_updates_after_a_restart, coordinator *
     end(f);
 }
 
+/* Each device's part is over with its 200. Of those that have sent nobody comes back, one is shut
+ * out, and the coordinator restarts. */
+FED_TEST_WITH(devices_vanish_after_their_200_and_the_round_commits, coordinator *c) {
+    federation *f = begin(c, true);
+    fed_error err = {0};
+    float values[VALUES];
+    for (size_t k = 0; k < 3; k++) {
+        send(c, f, k, true);
+    }
+    char name[FED_SHA256_HEX];
+    fed_hex(f->device[1].fingerprint, FED_SHA256_SIZE, name);
+    coordinator_commit(c);
+    fedserver_entry revoked;
+    assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, name, &revoked, &err));
+    coordinator_restart(c);
+    coordinator_wait(c, 601 * 1000);
+    open_round(c, f, 100000);
+    f->device[0] = f->device[3]; /* only the fourth is still there */
+    model_of(c, f, values);
+    assert_memory_not_equal(values, f->before, sizeof values);
+    end(f);
+}
+
 FED_TEST_WITH(masks_of_another_set_or_length_are_refused, coordinator *c) {
     federation *f = begin(c, true);
     for (size_t k = 0; k < DEVICES; k++) {
@@ -337,7 +360,8 @@ FED_TEST_WITH(a_refusal_leaves_the_round_waiting, coordinator *c) {
     for (size_t k = 0; k < DEVICES; k++) {
         send(c, f, k, true);
     }
-    fedserver_reply reply = {.task = f->work[0].task.id, .round = 1};
+    fedserver_reply reply = {
+        .generation = f->work[0].privacy.generation, .task = f->work[0].task.id, .round = 1};
     strcpy(reply.word, "roster");
     strcpy(reply.sentence, "device 0123 is not on this helper's roster");
     answer a = open_with(c, f, &reply, 100000);
@@ -345,6 +369,216 @@ FED_TEST_WITH(a_refusal_leaves_the_round_waiting, coordinator *c) {
     assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 1, values, NULL), 404);
     open_round(c, f, 100000);
     model_of(c, f, values);
+    end(f);
+}
+
+/* Put a restored copy of the coordinator in its place, as of the last backup. Where the store makes
+ * no copies, its database is told that it is one. */
+static void become_a_copy(coordinator *c, const char *backup) {
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fedserver_close(c->server);
+    if (backup != NULL) {
+        fed_test_rmdir(c->directory);
+        assert_fed_ok_err(fedserver_restore(backup, c->directory, &err));
+    } else {
+        assert_fed_ok_err(fedserver_open(c->directory, NULL, &server, &err));
+        assert_fed_ok_err(fedserver_restored(server, c->now_ms, &err));
+        fedserver_close(server);
+    }
+    coordinator_check(c->directory);
+    coordinator_open(c);
+}
+
+static fed_status find_event(void *user, const fedserver_audit_entry *entry, fed_error *err) {
+    char *found = user;
+    (void)err;
+    if (strcmp(entry->event, "round_voided") == 0) {
+        snprintf(found, 200, "%.199s", entry->detail);
+    }
+    return FED_OK;
+}
+
+/* Send the same bytes once more. */
+static void send_again(coordinator *c, const federation *f, size_t k, const fed_writer *w,
+                       int status) {
+    answer a = post(c, &f->device[k], w);
+    assert_int_equal(a.status, status);
+    answer_free(&a);
+}
+
+/* The copy has three updates of a round that the original, with a fourth, got opened. */
+FED_TEST_WITH(a_restored_coordinator_opens_no_round_twice, coordinator *c) {
+    federation *f = begin(c, true);
+    char backup[300], voided[200] = "";
+    float values[VALUES];
+    fed_error err = {0};
+    fed_writer w;
+    fed_writer_growing(&w);
+    const fed_private_terms terms = terms_of(f, 0);
+    encode_masked(f, 0, 0, &terms, &w);
+    send_again(c, f, 0, &w, 200);
+    for (size_t k = 1; k < 3; k++) {
+        send(c, f, k, true);
+    }
+    coordinator_commit(c);
+    const bool copies = coordinator_store(c)->copy != NULL;
+    fed_test_tmpdir(backup, 256);
+    strcat(backup, "/copy");
+    if (copies) {
+        assert_fed_ok_err(fedserver_backup(c->server, backup, &err));
+        send(c, f, 3, true);
+        open_round(c, f, 100000);
+    }
+    become_a_copy(c, copies ? backup : NULL);
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, find_event, voided, &err));
+    assert_string_equal(voided, "task=1 round=1 updates=3");
+    send_again(c, f, 0, &w, 409); /* its device still owes it */
+    const uint64_t before = f->work[0].privacy.generation;
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_int_equal(f->work[k].round, 1);
+        assert_true(f->work[k].privacy.generation != before);
+        send(c, f, k, true);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_string_equal(reply.word, "");
+    assert_true(reply.renewed == copies);
+    answer a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 200, "");
+    model_of(c, f, values);
+    fedserver_reply_free(&reply);
+    fed_writer_free(&w);
+    backup[strlen(backup) - 5] = '\0';
+    fed_test_rmdir(backup);
+    end(f);
+}
+
+/* An opening that the store has is as good under the new generation. */
+FED_TEST_WITH(a_round_that_was_opened_before_the_backup_commits_in_the_copy, coordinator *c) {
+    federation *f = begin(c, true);
+    fed_error err = {0};
+    float values[VALUES];
+    char voided[200] = "";
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_fed_ok_err(c->server->store->opening_put(c->server->db, f->work[0].task.id, 1,
+                                                    reply.fields, reply.fields_len, &err));
+    coordinator_commit(c);
+    become_a_copy(c, NULL);
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, find_event, voided, &err));
+    assert_string_equal(voided, "");
+    coordinator_wait(c, 1);
+    model_of(c, f, values);
+    fedserver_reply_free(&reply);
+    end(f);
+}
+
+static void new_helper(federation *f, char hex[2 * FED_SEAL_KEY + 1]) {
+    fedserver_helper_options options = {.path = f->state, .least = 2};
+    fedserver_helper_close(f->helper);
+    assert_int_equal(remove(f->state), 0);
+    assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
+    memcpy(options.secret, f->secret, sizeof options.secret);
+    assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
+    fed_hex(f->key, sizeof f->key, hex);
+}
+
+static void play_round_anew(coordinator *c, federation *f, float values[VALUES]) {
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_int_equal(f->work[k].round, 1);
+        assert_memory_equal(f->work[k].privacy.helper_key[0], f->key, FED_SEAL_KEY);
+        send(c, f, k, true);
+    }
+    open_round(c, f, 100000);
+    model_of(c, f, values);
+}
+
+/* The helper's disk is lost: another one gets a key of its own, and a person voids the round. */
+FED_TEST_WITH(a_round_is_voided_for_another_helper, coordinator *c) {
+    federation *f = begin(c, true);
+    char hex[2 * FED_SEAL_KEY + 1], voided[200] = "";
+    float values[VALUES];
+    fedserver_reopened lost;
+    fed_error err = {0};
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    new_helper(f, hex);
+    answer a = ask(c, f, &f->helper_device);
+    assert_int_equal(a.status, 204); /* no task names the new key yet */
+    answer_free(&a);
+    fedserver_reopening_options options = {.helper = hex};
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_EBUSY);
+    assert_fed_says(err, "round 1 of task 1 has 4 updates");
+    coordinator_wait(c, 1000);
+    options.force = true;
+    assert_fed_ok_err(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err));
+    assert_int_equal(lost.round, 1);
+    assert_int_equal(lost.updates, 4);
+    coordinator_wait(c, 1000); /* the task runs on until the next batch begins */
+    assert_int_equal(c->server->rounds.task_count, 1);
+    coordinator_commit(c);
+    coordinator_wait(c, 1000);
+    assert_fed_ok_err(fedserver_audit_each(c->server, 0, find_event, voided, &err));
+    assert_string_equal(voided, "task=1 round=1 updates=4");
+    play_round_anew(c, f, values);
+    end(f);
+}
+
+/* The helper opened the round, but its reply was lost: the same helper opens it anew. */
+FED_TEST_WITH(a_round_is_voided_for_the_same_helper, coordinator *c) {
+    federation *f = begin(c, true);
+    float values[VALUES];
+    fedserver_reopened lost;
+    fed_error err = {0};
+    const fedserver_reopening_options options = {.force = true};
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_fed_ok_err(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err));
+    coordinator_restart(c);
+    answer a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 409, "round_closed");
+    coordinator_wait(c, 1000);
+    a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 409, "round_closed");
+    play_round_anew(c, f, values);
+    fedserver_reply_free(&reply);
+    end(f);
+}
+
+FED_TEST_WITH(only_a_round_that_waits_for_a_helper_is_voided, coordinator *c) {
+    federation *f = begin(c, true);
+    fedserver_reopened lost;
+    fed_error err = {0};
+    fedserver_reopening_options options = {.force = true, .helper = "04"};
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 9, &options, &lost, &err),
+                      FED_ENOTFOUND);
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "130 hex digits");
+    options.helper = NULL;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    assert_fed_ok_err(
+        c->server->store->opening_put(c->server->db, 1, 1, f->secret, sizeof f->secret, &err));
+    coordinator_commit(c);
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_ESTATE);
+    assert_fed_says(err, "has opened round 1");
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_CANCEL, &err));
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_ESTATE);
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"cohort\": 1, \"rounds\": 1}");
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 2, &options, &lost, &err),
+                      FED_EINVAL);
     end(f);
 }
 

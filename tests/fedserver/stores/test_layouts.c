@@ -115,6 +115,7 @@ static const struct use {
                     [COMMAND_priority] = {"1 1", NULL},
                     [COMMAND_move] = {"1 1", NULL},
                     [COMMAND_ledger] = {"1", NULL},
+                    [COMMAND_reopen] = {"1", NULL},
                     [COMMAND_page] = {"", NULL},
                     [COMMAND_devices] = {"", NULL},
                     [COMMAND_rename] = {"00000000 it", NULL},
