@@ -40,6 +40,8 @@ typedef struct helping {
     uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
     fedclient_app *app;
     fedserver_helper *helper;
+    /* the last set with seals that can't be opened; zeros: there was none */
+    uint8_t unopened[FED_SHA256_SIZE];
 } helping;
 
 static void path_of(const helping *h, const char *name, char path[PATH]) {
@@ -225,7 +227,18 @@ static void say(const helping *h, const fedserver_reply *reply, size_t devices) 
     }
 }
 
-static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *opened, fed_error *err) {
+/* Is there something to do at once? After seals that can't be opened the coordinator asks about the
+ * rest, unless it asks about the same set again and again. */
+static bool goes_on(helping *h, const fedserver_reply *reply) {
+    if (strcmp(reply->word, FEDSERVER_REPLY_SEALS) != 0) {
+        return reply->word[0] == '\0';
+    }
+    const bool again = memcmp(h->unopened, reply->set, sizeof h->unopened) == 0;
+    memcpy(h->unopened, reply->set, sizeof h->unopened);
+    return !again;
+}
+
+static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *calm, fed_error *err) {
     fedserver_inquiry inquiry;
     fedserver_reply reply;
     fed_reader r;
@@ -237,7 +250,7 @@ static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *opene
     fed_status status = fedserver_helper_answer(h->helper, &inquiry, &reply, err);
     if (status == FED_OK) {
         say(h, &reply, inquiry.count);
-        *opened = reply.word[0] == '\0';
+        *calm = goes_on(h, &reply);
         fed_writer_growing(&whole);
         fedserver_reply_write(&whole, &reply);
         status = whole.status == FED_OK ? send_reply(h, &reply, &whole, err) : whole.status;

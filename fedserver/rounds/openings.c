@@ -145,13 +145,17 @@ fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_train
     return status;
 }
 
-/* Is the reply about this question? */
-static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
+fed_status fedserver_openings_same_set(const fedserver_inquiry *q, const fedserver_reply *reply,
+                                       fed_error *why) {
     uint8_t set[FED_SHA256_SIZE];
     FED_TRY(fedserver_inquiry_digest(q, set));
-    if (memcmp(set, reply->set, sizeof set) != 0) {
-        return fed_fail(why, FED_EFORMAT, "these masks are of another set of updates; ask again");
-    }
+    return memcmp(set, reply->set, sizeof set) == 0
+               ? FED_OK
+               : fed_fail(why, FED_EFORMAT, "this is about another set of updates; ask again");
+}
+
+static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
+    FED_TRY(fedserver_openings_same_set(q, reply, why));
     const uint64_t wanted = fed_private_packed(q->terms.width, q->terms.fields);
     return reply->fields_len == wanted
                ? FED_OK

@@ -12,7 +12,7 @@
  * sum of the masks of the round's set of updates. The set was settled in the transaction that began
  * the closing (S5 in docs/durability.md), so the helper is asked the same question after each
  * restart, by each leader. The opening is stored before the version is made, and deleted with the
- * round's updates.
+ * round's updates. What the helper can't open leaves the set (rounds/left_out.h).
  */
 
 /** The terms of the round that is open. *terms is the training's until its version changes. */
@@ -35,6 +35,10 @@ fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_tr
  * fedserver_inquiry_free. */
 fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_training *t,
                                        fedserver_inquiry *question, fed_error *err) FED_CHECKED;
+
+/** Is the reply about the set of this question? FED_EFORMAT: *why says no. FED_ENOMEM. */
+fed_status fedserver_openings_same_set(const fedserver_inquiry *question,
+                                       const fedserver_reply *reply, fed_error *why) FED_CHECKED;
 
 /** Store the masks that a helper sent for the round that closes. Refused unless they are for this
  * set, in this length: FED_EFORMAT, *why says so. */

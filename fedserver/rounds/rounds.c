@@ -14,6 +14,7 @@ static void training_free(fedserver_training *training) {
     fedserver_marks_free(&training->declined);
     fedserver_marks_free(&training->too_old);
     fedserver_marks_free(&training->unfit);
+    fedserver_marks_free(&training->shut_out);
     fedserver_marks_free(&training->measured);
     fedserver_marks_free(&training->ledger.taken);
     fedserver_downloads_free(&training->downloads);

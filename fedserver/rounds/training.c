@@ -487,8 +487,9 @@ void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *
     }
 }
 
-static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
-                         const fedserver_round *before, int64_t now_ms, fed_error *err) {
+fed_status fedserver_training_reopened(fedserver_rounds *rounds, fedserver_training *t,
+                                       const fedserver_round *before, int64_t now_ms,
+                                       fed_error *err) {
     /* D1 in docs/durability.md: counted updates stay counted. */
     assert(t->round.received == before->received);
     rounds->counters.attempts_abandoned++;
@@ -511,7 +512,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
         /* a helper's held request is answered now */
         rounds->epoch += fedserver_task_has_helper(&t->task);
     } else if (action == FEDSERVER_DO_REOPEN) {
-        FED_TRY(reopen(rounds, t, &before, now_ms, err));
+        FED_TRY(fedserver_training_reopened(rounds, t, &before, now_ms, err));
     }
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
         FED_TRY(close_round(rounds, t, now_ms, err));

@@ -541,6 +541,9 @@ typedef struct fedserver_store {
                               void *user, fed_error *err) FED_CHECKED;
     fed_status (*update_count)(void *db, uint64_t task, uint32_t round, uint32_t *count,
                                fed_error *err) FED_CHECKED;
+    /** Delete the task's update of that lease, if it is there. */
+    fed_status (*update_remove)(void *db, uint64_t task, uint64_t lease,
+                                fed_error *err) FED_CHECKED;
     /** Delete the task's updates of rounds up to `round`. */
     fed_status (*update_clear)(void *db, uint64_t task, uint32_t round, fed_error *err) FED_CHECKED;
 

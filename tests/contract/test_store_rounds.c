@@ -344,6 +344,38 @@ static void updates_are_their_rounds(void **state) {
     assert_true(seen.count == 2 && seen.last.lease == 5 && seen.last.round == 8);
 }
 
+static void a_single_update_is_removed(void **state) {
+    fixture *f = *state;
+    enum { LEN = 100000 };
+    fedserver_update_row row = a_lease(f);
+    uint8_t *body = malloc(LEN);
+    sums seen = {0};
+    assert_non_null(body);
+    for (uint8_t k = 1; k <= 4; k++) { /* two short bodies, two long ones */
+        memset(body, k, LEN);
+        row.lease = k;
+        must(f->store->update_add(f->db, &row, body, k <= 2 ? 1 : LEN, &f->err));
+    }
+    keep(f);
+    must(f->store->update_remove(f->db, row.task + 1, 1, &f->err)); /* it is not that task's */
+    must(f->store->update_remove(f->db, row.task, 9, &f->err));
+    must(f->store->update_remove(f->db, row.task, 4, &f->err));
+    f->store->rollback(f->db);
+    must(f->store->update_each(f->db, row.task, row.round, sum_up, &seen, &f->err));
+    assert_true(seen.count == 4 && seen.bytes == 1 + 2 + LEN * 7);
+    must(f->store->update_remove(f->db, row.task, 1, &f->err));
+    must(f->store->update_remove(f->db, row.task, 4, &f->err));
+    keep(f);
+    row.lease = 5;
+    memset(body, 5, LEN);
+    must(f->store->update_add(f->db, &row, body, LEN, &f->err));
+    free(body);
+    keep(f);
+    seen = (sums){0};
+    must(f->store->update_each(f->db, row.task, row.round, sum_up, &seen, &f->err));
+    assert_true(seen.count == 3 && seen.last.lease == 5 && seen.bytes == 2 + LEN * 8);
+}
+
 static void large_bodies_of_two_rounds_come_back(void **state) {
     fixture *f = *state;
     enum { LEN = 100000 };
@@ -569,6 +601,7 @@ int main(void) {
         WITH(a_visit_to_an_update_may_walk_over_all_of_them),
         WITH(updates_are_their_tasks),
         WITH(updates_are_their_rounds),
+        WITH(a_single_update_is_removed),
         WITH(large_bodies_of_two_rounds_come_back),
         WITH(bodies_of_any_size_come_back),
         WITH(pieces_are_put_together_in_their_order),
