@@ -16,7 +16,7 @@
 
 enum {
     HOLD_MS = 50000,
-    FIRST_MS = 1000,
+    FIRST_MS = 1000, /* also after a refusal: the coordinator asks about another task first */
     MOST_MS = 60000,
     PATH = 1024,
     TOKEN_MOST = 256,
@@ -261,7 +261,7 @@ static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *calm,
     return status;
 }
 
-/* Ask once what is owed, and answer it. *calm: there is no reason to wait before the next time. */
+/* Ask once what is owed, and answer it. *calm: there is no reason to rest before the next time. */
 static fed_status ask_once(helping *h, bool *calm, fed_error *err) {
     uint8_t text[FED_SEAL_KEY + 4];
     char word[32] = "";
@@ -305,12 +305,13 @@ static fed_status work(helping *h, fed_error *err) {
             fed_logf(h->log, FED_LOG_WARN, "%.500s; trying again in %u s", why.text,
                      wait_ms / 1000);
         }
-        if (status == FED_OK && calm) {
-            wait_ms = FIRST_MS;
-            continue;
+        wait_ms = status == FED_OK ? FIRST_MS : wait_ms;
+        if (!calm || status != FED_OK) {
+            rest(h, wait_ms);
         }
-        rest(h, wait_ms);
-        wait_ms = wait_ms < MOST_MS / 2 ? 2 * wait_ms : MOST_MS;
+        if (status != FED_OK) {
+            wait_ms = wait_ms < MOST_MS / 2 ? 2 * wait_ms : MOST_MS;
+        }
     }
     return FED_OK;
 }

@@ -110,6 +110,7 @@ fed_status fedserver_left_out_take(fedserver_rounds *rounds, fedserver_training 
     fedserver_inquiry_free(&q);
     FED_TRY(status);
     FED_TRY(add_again(rounds, t, err));
+    t->asking = (fedserver_asking){0};
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
         rounds->epoch++; /* the helper's held request is answered now */
         return FED_OK;

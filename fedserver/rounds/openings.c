@@ -102,6 +102,20 @@ fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_tr
     return FED_OK;
 }
 
+int64_t fedserver_openings_ask_ms(const fedserver_training *t, int64_t now_ms) {
+    /* The wall clock may have been set back. */
+    return t->asking.next_ms > now_ms + t->asking.pause_ms ? now_ms : t->asking.next_ms;
+}
+
+void fedserver_openings_pause(fedserver_training *t, int64_t now_ms) {
+    fedserver_asking *asking = &t->asking;
+    asking->pause_ms = asking->pause_ms == 0 ? FEDSERVER_ASK_FIRST_MS : 2 * asking->pause_ms;
+    if (asking->pause_ms > FEDSERVER_ASK_MOST_MS) {
+        asking->pause_ms = FEDSERVER_ASK_MOST_MS;
+    }
+    asking->next_ms = now_ms + asking->pause_ms;
+}
+
 /* A question that grows. */
 typedef struct growing {
     fedserver_inquiry *question;

@@ -31,6 +31,18 @@ fed_status fedserver_openings_check(fedserver_training *t,
 fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_training *t,
                                     bool *awaits, fed_error *err) FED_CHECKED;
 
+/**
+ * May the helper be asked now? A round whose opening it refused is asked about again after a pause,
+ * first of FEDSERVER_ASK_FIRST_MS, and twice as long each time, up to FEDSERVER_ASK_MOST_MS. So the
+ * other tasks of that helper have their turns. After a restart of the coordinator, and about
+ * another set, it is asked at once. Returns when it may be asked, in Unix ms; at most now_ms: now.
+ */
+enum { FEDSERVER_ASK_FIRST_MS = 1000, FEDSERVER_ASK_MOST_MS = 60000 };
+int64_t fedserver_openings_ask_ms(const fedserver_training *training, int64_t now_ms);
+
+/** The helper's reply was no opening: ask again after a pause. */
+void fedserver_openings_pause(fedserver_training *training, int64_t now_ms);
+
 /** Make the question of a round that closes, from the stored updates. Free it with
  * fedserver_inquiry_free. */
 fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_training *t,

@@ -41,6 +41,13 @@ typedef struct fedserver_settled_set {
     uint8_t noise_key[FEDSERVER_NOISE_KEY]; /* zeros: the noise is used up, or there is none */
 } fedserver_settled_set;
 
+/** When the helper of a round that closes is asked about it: rounds/openings.h. */
+typedef struct fedserver_asking {
+    uint64_t turn;    /* of rounds->turns, when it was asked last; 0: not yet */
+    int64_t next_ms;  /* not before this time, in Unix ms; 0: at once */
+    int64_t pause_ms; /* the pause that ends at next_ms, which grows with each refusal */
+} fedserver_asking;
+
 /** Who took part in the rounds of a task that promises an epsilon: rounds/ledger.h. */
 typedef struct fedserver_ledger {
     fedserver_marks taken; /* each device's participations */
@@ -89,6 +96,7 @@ typedef struct fedserver_training {
     fedserver_marks measured;
     fedserver_ledger ledger;
     fedserver_settled_set settled;
+    fedserver_asking asking;
     fedserver_classes classes;
     uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;
@@ -143,6 +151,7 @@ typedef struct fedserver_rounds {
     size_t task_count;
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
     uint64_t served;
+    uint64_t turns; /* how many questions were asked of helpers */
     fedserver_counters counters;
     fedserver_object_cache object_cache;
 

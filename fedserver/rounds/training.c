@@ -283,6 +283,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     /* S5 in docs/durability.md: the round is committed. */
     assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL);
     FED_TRY(fedserver_ledger_next(rounds, t, err));
+    t->asking = (fedserver_asking){0};
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {

@@ -11,8 +11,9 @@
 enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
 
 /* The helper opens nothing: say why in the log. The round goes on waiting. */
-static fed_status note_refusal(fedserver *server, const fedserver_training *t,
-                               const fedserver_reply *reply) {
+static fed_status note_refusal(fedserver *server, fedserver_training *t,
+                               const fedserver_reply *reply, int64_t now_ms) {
+    fedserver_openings_pause(t, now_ms);
     const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
     fed_logf_about(
         server->log, FED_LOG_ERROR, &about, "task %llu: the helper does not open round %u (%s): %s",
@@ -36,16 +37,16 @@ static fed_status take_reply(fedserver *server, const fedserver_call *call,
     }
     const bool unopened = strcmp(reply->word, FEDSERVER_REPLY_SEALS) == 0;
     if (reply->word[0] != '\0' && !unopened) {
-        return note_refusal(server, t, reply);
+        return note_refusal(server, t, reply, call->now_ms);
     }
     const fed_status status =
         unopened ? fedserver_left_out_take(rounds, t, reply, call->now_ms, &why, err)
                  : fedserver_openings_take(rounds, t, reply, &why, err);
-    if (status == FED_EFORMAT && why.text[0] != '\0') {
-        return fedserver_answer_error(response, err, 409, "another_set", "%s", why.text);
-    }
-    if (status == FED_ERANGE && why.text[0] != '\0') {
-        return fedserver_answer_error(response, err, 400, "bad_opening", "%s", why.text);
+    if (status != FED_OK && why.text[0] != '\0') {
+        const bool other = status == FED_EFORMAT;
+        fedserver_openings_pause(t, call->now_ms);
+        return fedserver_answer_error(response, err, other ? 409 : 400,
+                                      other ? "another_set" : "bad_opening", "%s", why.text);
     }
     FED_TRY(status);
     return fedserver_training_advance(rounds, t, call->now_ms, err);

@@ -29,11 +29,9 @@ typedef struct federation {
     fed_error err;
 } federation;
 
-static federation *begin(coordinator *c, bool masked) {
-    federation *f = calloc(1, sizeof *f);
+/* Queue a task, and enrol devices that take part in it. */
+static void begin_task(coordinator *c, federation *f, bool masked) {
     char hex[2 * FED_SEAL_KEY + 1], task[1024];
-    assert_non_null(f);
-    assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
     fed_hex(f->key, sizeof f->key, hex);
     snprintf(task, sizeof task, TASK, masked ? ", \"helper\": \"" : "", masked ? hex : "",
              masked ? "\"" : "");
@@ -41,8 +39,6 @@ static federation *begin(coordinator *c, bool masked) {
     for (size_t k = 0; k < DEVICES; k++) {
         f->device[k] = coordinator_enrol(c);
     }
-    f->helper_device =
-        coordinator_enrol_as(c, &(fedserver_grant){.role = FEDSERVER_ROLE_HELPER, .ttl_s = 3600});
     for (size_t k = 0; k < DEVICES; k++) {
         f->work[k] = device_ask_work(c, &f->device[k]);
         assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
@@ -50,6 +46,15 @@ static federation *begin(coordinator *c, bool masked) {
     }
     assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 0, f->before, NULL),
                      200);
+}
+
+static federation *begin(coordinator *c, bool masked) {
+    federation *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
+    begin_task(c, f, masked);
+    f->helper_device =
+        coordinator_enrol_as(c, &(fedserver_grant){.role = FEDSERVER_ROLE_HELPER, .ttl_s = 3600});
     snprintf(f->state, sizeof f->state, "%s/helper-state.db", c->directory);
     fedserver_helper_options options = {.path = f->state, .least = 2};
     memcpy(options.secret, f->secret, sizeof options.secret);
@@ -349,6 +354,7 @@ FED_TEST_WITH(a_refusal_leaves_the_round_waiting, coordinator *c) {
     answer a = open_with(c, f, &reply, 100000);
     answer_expect(&a, 200, "");
     assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 1, values, NULL), 404);
+    coordinator_wait(c, FEDSERVER_ASK_FIRST_MS);
     open_round(c, f, 100000);
     model_of(c, f, values);
     end(f);
@@ -403,6 +409,101 @@ FED_TEST_WITH(only_a_helper_asks_and_only_for_its_own_key, coordinator *c) {
     answer_expect(&a, 400, "bad_request");
     a = coordinator_ask(c, &f->helper_device, "POST", "/v1/opening", "", "x", 1);
     answer_expect(&a, 400, "bad_opening");
+    end(f);
+}
+
+static void refuse(coordinator *c, const federation *f, uint64_t task) {
+    fedserver_reply reply = {.task = task, .round = 1};
+    strcpy(reply.word, "minimum");
+    strcpy(reply.sentence, "a sum of 4 devices is asked for; this helper wants 20 at least");
+    answer a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 200, "");
+}
+
+/* The task about which the helper is asked now; 0: none. */
+static uint64_t asked_about(coordinator *c, const federation *f) {
+    fedserver_inquiry q = {.count = 0};
+    fed_reader r;
+    answer a = ask(c, f, &f->helper_device);
+    if (a.status == 200) {
+        fed_reader_init(&r, a.body, a.len);
+        assert_fed_ok(fedserver_inquiry_read(&r, &q));
+    } else {
+        assert_int_equal(a.status, 204);
+    }
+    const uint64_t task = q.count > 0 ? q.terms.task : 0;
+    fedserver_inquiry_free(&q);
+    answer_free(&a);
+    return task;
+}
+
+FED_TEST_WITH(a_refused_task_hides_no_other_of_its_helper, coordinator *c) {
+    federation *f = begin(c, true), *other = calloc(1, sizeof *other);
+    float values[VALUES];
+    assert_non_null(other);
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    *other = *f;
+    begin_task(c, other, true);
+    assert_int_equal(asked_about(c, f), 1);
+    refuse(c, f, 1);
+    assert_int_equal(asked_about(c, f), 0);
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, other, k, true);
+    }
+    assert_int_equal(asked_about(c, f), 2);
+    coordinator_wait(c, FEDSERVER_ASK_FIRST_MS);
+    assert_int_equal(asked_about(c, f), 1); /* its turn, as it was asked about longer ago */
+    assert_int_equal(asked_about(c, f), 2);
+    refuse(c, f, 1);
+    open_round(c, other, 100000);
+    model_of(c, other, values);
+    free(other);
+    end(f);
+}
+
+FED_TEST_WITH(a_refused_task_is_asked_about_after_growing_pauses, coordinator *c) {
+    federation *f = begin(c, true);
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    int64_t pause_ms = FEDSERVER_ASK_FIRST_MS;
+    for (int k = 0; k < 10; k++) {
+        assert_int_equal(asked_about(c, f), 1);
+        refuse(c, f, 1);
+        coordinator_wait(c, pause_ms - 1);
+        assert_int_equal(asked_about(c, f), 0);
+        coordinator_wait(c, 1);
+        pause_ms = 2 * pause_ms < FEDSERVER_ASK_MOST_MS ? 2 * pause_ms : FEDSERVER_ASK_MOST_MS;
+    }
+    refuse(c, f, 1);
+    c->now_ms -= INT64_C(3600) * 1000; /* the wall clock is set back: no wait without an end */
+    assert_int_equal(asked_about(c, f), 1);
+    refuse(c, f, 1);
+    assert_int_equal(asked_about(c, f), 0);
+    coordinator_restart(c);
+    assert_int_equal(asked_about(c, f), 1);
+    end(f);
+}
+
+/* A helper that waits is asked when the pause is over, not when its patience is. */
+FED_TEST_WITH(a_held_question_comes_when_the_pause_is_over, coordinator *c) {
+    federation *f = begin(c, true);
+    uint8_t body[FED_SEAL_KEY + 4];
+    fed_writer w;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    refuse(c, f, 1);
+    coordinator_wait(c, 400);
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_write_bytes(&w, f->key, sizeof f->key);
+    fed_write_u32(&w, 50000);
+    answer a = coordinator_ask(c, &f->helper_device, "POST", "/v1/helper", "", body, w.len);
+    assert_true(a.hold);
+    assert_int_equal(a.hold_ms, FEDSERVER_ASK_FIRST_MS - 400);
+    answer_free(&a);
     end(f);
 }
 
@@ -605,6 +706,7 @@ FED_TEST_WITH(a_reply_about_another_set_or_no_update_leaves_out_nothing, coordin
     reply.unopened_count = 0;
     a = open_with(c, f, &reply, 100000);
     answer_expect(&a, 400, "bad_opening");
+    coordinator_wait(c, FEDSERVER_ASK_MOST_MS);
     answer after = ask(c, f, &f->helper_device);
     assert_int_equal(after.len, before.len);
     assert_memory_equal(after.body, before.body, after.len);

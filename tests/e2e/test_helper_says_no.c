@@ -1,5 +1,5 @@
-/* A hostile device seals rubbish to the helper: its own update is lost, and the round goes on. The
- * helper is the program. The linker's option --wrap changes what that device seals. */
+/* A helper, as a program, that can't open a seal, or does not want to open a sum: nobody else
+ * waits. The linker's option --wrap changes what a hostile device seals. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
 
-enum { LIMIT_MS = 120 * 1000, DEVICES = 4, HOSTILE = 3, MOST = 4 << 20, WORDS = 20 };
+enum { LIMIT_MS = 120 * 1000, DEVICES = 6, HOSTILE = 3, LEAST = 3, MOST = 4 << 20, WORDS = 20 };
 
 typedef struct device {
     size_t number;
@@ -83,8 +83,9 @@ static void start_device(world *w, size_t k) {
 }
 
 static void start_helper(world *w) {
-    char token[FEDSERVER_TOKEN], ca[340];
+    char token[FEDSERVER_TOKEN], ca[340], least[12];
     fed_coordinator_token_for(&w->home, FEDSERVER_ROLE_HELPER, token);
+    snprintf(least, sizeof least, "%d", LEAST);
     snprintf(ca, sizeof ca, "%s/ca.pem", w->home.directory);
     const char *const args[WORDS] = {FED_BIN_DIR "/fedserver",
                                      "helper",
@@ -95,7 +96,7 @@ static void start_helper(world *w) {
                                      "--upstream-ca",
                                      ca,
                                      "--least",
-                                     "2",
+                                     least,
                                      "--upstream-token",
                                      token,
                                      NULL};
@@ -132,7 +133,8 @@ static void pause_until(int64_t until_ms) {
     fed_sleep_ms(10);
 }
 
-static void queue_task(const world *w) {
+/* Queue a task whose rounds close with this many updates. */
+static void queue_task(const world *w, unsigned rounds, unsigned goal, unsigned minimum) {
     char path[340], json[700];
     const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
     snprintf(path, sizeof path, "%s/helper.pem", w->helper_directory);
@@ -142,9 +144,9 @@ static void queue_task(const world *w) {
     char *key = text_of(path);
     snprintf(json, sizeof json,
              "{\"model\": \"input 30 | dense 4\", \"codec_up\": \"ring:b=5\", \"clip\": 1,"
-             " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 4, \"goal\": 3,"
-             " \"minimum\": 2, \"deadline_s\": 600, \"helper\": \"%s\"}",
-             key);
+             " \"codec_down\": \"float32\", \"rounds\": %u, \"cohort\": %u, \"goal\": %u,"
+             " \"minimum\": %u, \"deadline_s\": 600, \"helper\": \"%s\"}",
+             rounds, goal, goal, minimum, key);
     free(key);
     (void)fed_operator_task(w->home.directory, w->directory, json);
 }
@@ -161,7 +163,6 @@ static int setup(void **state) {
         start_device(&w, k);
     }
     start_helper(&w);
-    queue_task(&w);
     *state = &w;
     return 0;
 }
@@ -196,17 +197,40 @@ static fedclient_event step_until(world *w, size_t k, fedclient_outcome wanted) 
     }
 }
 
+static void await(const world *w, const char *words) {
+    const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    while (!helper_says(w, words)) {
+        pause_until(until_ms);
+    }
+}
+
 FED_TEST_WITH(a_device_that_seals_rubbish_holds_up_nobody, world *w) {
-    assert_int_equal(step_until(w, HOSTILE, FEDCLIENT_COUNTED).round, 1);
-    assert_int_equal(step_until(w, 0, FEDCLIENT_COUNTED).round, 1);
-    assert_int_equal(step_until(w, 1, FEDCLIENT_COUNTED).round, 1);
-    for (size_t k = 0; k < 3; k++) {
-        assert_int_equal(step_until(w, k, FEDCLIENT_COUNTED).round, 2);
+    queue_task(w, 2, 4, 3);
+    for (size_t k = 4; k-- > 0;) {
+        assert_int_equal(step_until(w, k, FEDCLIENT_COUNTED).round, 1);
+    }
+    for (size_t k = 5; k-- > 0;) {
+        if (k != HOSTILE) {
+            assert_int_equal(step_until(w, k, FEDCLIENT_COUNTED).round, 2);
+        }
     }
     step_until(w, 0, FEDCLIENT_FINISHED);
-    assert_true(helper_says(w, "round 1 is not opened (seals): 1 of 3 seals can't be opened"));
-    assert_true(helper_says(w, "opened round 1, a sum of 2 devices"));
-    assert_true(helper_says(w, "opened round 2, a sum of 3 devices"));
+    assert_true(helper_says(w, "round 1 is not opened (seals): 1 of 4 seals can't be opened"));
+    assert_true(helper_says(w, "opened round 1, a sum of 3 devices"));
+    assert_true(helper_says(w, "opened round 2, a sum of 4 devices"));
+}
+
+FED_TEST_WITH(a_task_that_the_helper_refuses_holds_up_no_other, world *w) {
+    queue_task(w, 1, 2, 2);
+    step_until(w, 0, FEDCLIENT_COUNTED);
+    step_until(w, 1, FEDCLIENT_COUNTED);
+    await(w, "task 1: round 1 is not opened (minimum)");
+    queue_task(w, 1, 3, 3);
+    step_until(w, 2, FEDCLIENT_COUNTED);
+    step_until(w, 4, FEDCLIENT_COUNTED);
+    step_until(w, 5, FEDCLIENT_COUNTED);
+    await(w, "task 2: opened round 1, a sum of 3 devices");
+    assert_false(helper_says(w, "task 1: opened"));
 }
 
 int main(void) {
