@@ -3,9 +3,12 @@
 #include "fedserver/rounds/openings.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "fed/utf8.h"
 #include "fedcodec/ring.h"
 #include "fedserver/rounds/masked.h"
 #include "fedserver/task/private_task.h"
@@ -114,6 +117,42 @@ void fedserver_openings_pause(fedserver_training *t, int64_t now_ms) {
         asking->pause_ms = FEDSERVER_ASK_MOST_MS;
     }
     asking->next_ms = now_ms + asking->pause_ms;
+}
+
+fed_status fedserver_openings_refuse(fedserver_rounds *rounds, fedserver_training *t,
+                                     const fedserver_reply *reply, int64_t now_ms, fed_error *err) {
+    char said[sizeof t->asking.refusal];
+    fedserver_openings_pause(t, now_ms);
+    snprintf(said, sizeof said, "(%s): %s", reply->word, reply->sentence);
+    fed_utf8_clean(said);
+    if (strcmp(said, t->asking.refusal) == 0) {
+        return FED_OK;
+    }
+    strcpy(t->asking.refusal, said);
+    return rounds->store->opening_refuse(rounds->db, t->task.wire.id, t->round.number, said, err);
+}
+
+fed_status fedserver_openings_load(fedserver_rounds *rounds, fedserver_training *t,
+                                   fed_error *err) {
+    t->asking = (fedserver_asking){0};
+    FED_TRY(fedserver_openings_await(rounds, t, &t->asking.waits, err));
+    return t->asking.waits
+               ? rounds->store->opening_refused(rounds->db, t->task.wire.id, t->round.number,
+                                                t->asking.refusal, sizeof t->asking.refusal, err)
+               : FED_OK;
+}
+
+void fedserver_openings_report(const fedserver_training *t, char *dst, size_t cap) {
+    enum { KEY_DIGITS = 16 };
+    char since[16] = "?";
+    const time_t seconds = (time_t)(t->round.closing_ms / 1000);
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc) != NULL) {
+        strftime(since, sizeof since, "%H:%M:%S", &utc);
+    }
+    snprintf(dst, cap, "its helper (key %.*s) to open the sum of %u updates, since %s UTC%s%s",
+             KEY_DIGITS, t->task.helper, t->round.received, since,
+             t->asking.refusal[0] != '\0' ? "; it refuses " : "", t->asking.refusal);
 }
 
 /* A question that grows. */

@@ -43,6 +43,19 @@ int64_t fedserver_openings_ask_ms(const fedserver_training *training, int64_t no
 /** The helper's reply was no opening: ask again after a pause. */
 void fedserver_openings_pause(fedserver_training *training, int64_t now_ms);
 
+/** The helper refuses: keep its word and its sentence for people, and ask again after a pause. */
+fed_status fedserver_openings_refuse(fedserver_rounds *rounds, fedserver_training *training,
+                                     const fedserver_reply *reply, int64_t now_ms,
+                                     fed_error *err) FED_CHECKED;
+
+/** Read whether a round that was just loaded waits for its helper, and whether that refuses. */
+fed_status fedserver_openings_load(fedserver_rounds *rounds, fedserver_training *training,
+                                   fed_error *err) FED_CHECKED;
+
+/** Write what a round that waits for its helper waits for, as a sentence that follows "waiting
+ * for", cut to cap bytes. */
+void fedserver_openings_report(const fedserver_training *training, char *dst, size_t cap);
+
 /** Make the question of a round that closes, from the stored updates. Free it with
  * fedserver_inquiry_free. */
 fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_training *t,

@@ -41,11 +41,14 @@ typedef struct fedserver_settled_set {
     uint8_t noise_key[FEDSERVER_NOISE_KEY]; /* zeros: the noise is used up, or there is none */
 } fedserver_settled_set;
 
-/** When the helper of a round that closes is asked about it: rounds/openings.h. */
+/** A round that closes waits for its helper: rounds/openings.h. */
 typedef struct fedserver_asking {
-    uint64_t turn;    /* of rounds->turns, when it was asked last; 0: not yet */
-    int64_t next_ms;  /* not before this time, in Unix ms; 0: at once */
-    int64_t pause_ms; /* the pause that ends at next_ms, which grows with each refusal */
+    bool waits;        /* the store has no opening of the round yet */
+    char refusal[304]; /* what the helper said last, after "it refuses"; "": it did not refuse */
+    int64_t say_ms;    /* when the log says again that the round waits, in Unix ms; 0: not set */
+    uint64_t turn;     /* of rounds->turns, when it was asked last; 0: not yet */
+    int64_t next_ms;   /* not before this time, in Unix ms; 0: at once */
+    int64_t pause_ms;  /* the pause that ends at next_ms, which grows with each refusal */
 } fedserver_asking;
 
 /** Who took part in the rounds of a task that promises an epsilon: rounds/ledger.h. */

@@ -131,6 +131,7 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t,
         FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, t->round.number + 1,
                                             &t->round.ahead, err));
     }
+    FED_TRY(fedserver_openings_load(rounds, t, err));
     FED_TRY(fedserver_leases_load(rounds, t, err));
     t->round.leased = fedserver_leases_count(t);
     if (!closing && t->round.leased >= t->task.rules.cohort) {
@@ -321,7 +322,7 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
 
 void fedserver_training_say(const fedserver_rounds *rounds, const fedserver_training *t,
                             uint32_t round, fed_log_level level, const char *format, ...) {
-    char text[400];
+    char text[600];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -444,15 +445,34 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
     return status == FED_OK ? commit_round(rounds, t, now_ms, err) : status;
 }
 
+/* The round waits for its helper: say so in the log after a minute, then after twice as long each
+ * time, and every hour at last. */
+static void say_awaits(const fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
+    enum { FIRST_MS = 60 * 1000, MOST_MS = 60 * 60 * 1000 };
+    const int64_t waited_ms = now_ms - t->round.closing_ms;
+    char text[sizeof t->asking.refusal + 200];
+    if (t->asking.say_ms == 0) {
+        t->asking.say_ms = now_ms + FIRST_MS;
+    }
+    if (now_ms < t->asking.say_ms) {
+        return;
+    }
+    t->asking.say_ms = now_ms + (waited_ms < FIRST_MS  ? FIRST_MS
+                                 : waited_ms < MOST_MS ? waited_ms
+                                                       : MOST_MS);
+    fedserver_openings_report(t, text, sizeof text);
+    fedserver_training_say(rounds, t, t->round.number, FED_LOG_WARN, "still waits for %s", text);
+}
+
 /* Make the version of the closing round, and commit the round: at once, or in a later call after a
  * thread has made the version. */
 static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                               fed_error *err) {
     fed_status status = FED_OK;
-    bool awaits = false;
-    FED_TRY(fedserver_openings_await(rounds, t, &awaits, err));
-    if (awaits) {
-        return FED_OK; /* the next call comes with the opening */
+    FED_TRY(fedserver_openings_await(rounds, t, &t->asking.waits, err));
+    if (t->asking.waits) {
+        say_awaits(rounds, t, now_ms);
+        return FED_OK; /* a later call comes with the opening */
     }
     if (t->closing == NULL) {
         FED_TRY(fedserver_closing_begin(rounds, t, err));

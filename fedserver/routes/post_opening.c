@@ -12,12 +12,12 @@ enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
 
 /* The helper opens nothing: say why in the log. The round goes on waiting. */
 static fed_status note_refusal(fedserver *server, fedserver_training *t,
-                               const fedserver_reply *reply, int64_t now_ms) {
-    fedserver_openings_pause(t, now_ms);
+                               const fedserver_reply *reply, int64_t now_ms, fed_error *err) {
+    FED_TRY(fedserver_openings_refuse(&server->rounds, t, reply, now_ms, err));
     const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
-    fed_logf_about(
-        server->log, FED_LOG_ERROR, &about, "task %llu: the helper does not open round %u (%s): %s",
-        (unsigned long long)t->task.wire.id, t->round.number, reply->word, reply->sentence);
+    fed_logf_about(server->log, FED_LOG_ERROR, &about,
+                   "task %llu: the helper does not open round %u %s",
+                   (unsigned long long)t->task.wire.id, t->round.number, t->asking.refusal);
     return FED_OK;
 }
 
@@ -37,7 +37,7 @@ static fed_status take_reply(fedserver *server, const fedserver_call *call,
     }
     const bool unopened = strcmp(reply->word, FEDSERVER_REPLY_SEALS) == 0;
     if (reply->word[0] != '\0' && !unopened) {
-        return note_refusal(server, t, reply, call->now_ms);
+        return note_refusal(server, t, reply, call->now_ms, err);
     }
     const fed_status status =
         unopened ? fedserver_left_out_take(rounds, t, reply, call->now_ms, &why, err)

@@ -524,7 +524,14 @@ typedef struct fedserver_store {
      * whether it has. FED_EFORMAT: they have another length. */
     fed_status (*opening_find)(void *db, uint64_t task, uint32_t round, void *masks, size_t len,
                                bool *found, fed_error *err) FED_CHECKED;
-    /** Delete the task's masks of rounds up to `round`. */
+    /** Store why the helper does not open a round, in place of what it said before. Only of a round
+     * without masks: opening_put deletes it. refusal: well-formed UTF-8, not "". */
+    fed_status (*opening_refuse)(void *db, uint64_t task, uint32_t round, const char *refusal,
+                                 fed_error *err) FED_CHECKED;
+    /** Copy that text, cut to cap bytes. "": there is none. */
+    fed_status (*opening_refused)(void *db, uint64_t task, uint32_t round, char *refusal,
+                                  size_t cap, fed_error *err) FED_CHECKED;
+    /** Delete the task's masks and refusals of rounds up to `round`. */
     fed_status (*opening_clear)(void *db, uint64_t task, uint32_t round,
                                 fed_error *err) FED_CHECKED;
 

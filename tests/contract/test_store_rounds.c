@@ -376,6 +376,44 @@ static void a_single_update_is_removed(void **state) {
     assert_true(seen.count == 3 && seen.last.lease == 5 && seen.bytes == 2 + LEN * 8);
 }
 
+static void expect_refusal(fixture *f, uint64_t task, uint32_t round, const char *wanted) {
+    char said[20];
+    must(f->store->opening_refused(f->db, task, round, said, sizeof said, &f->err));
+    assert_string_equal(said, wanted);
+}
+
+static void expect_masks(fixture *f, uint64_t task, uint32_t round, bool wanted) {
+    char masks[4] = "";
+    bool found = !wanted;
+    must(f->store->opening_find(f->db, task, round, NULL, 0, &found, &f->err));
+    assert_int_equal(found, wanted);
+    must(f->store->opening_find(f->db, task, round, masks, 3, &found, &f->err));
+    assert_int_equal(found, wanted);
+    assert_string_equal(masks, wanted ? "abc" : "");
+}
+
+static void a_round_has_masks_or_a_refusal(void **state) {
+    fixture *f = *state;
+    const uint64_t task = a_lease(f).task;
+    expect_refusal(f, task, 1, "");
+    expect_masks(f, task, 1, false);
+    must(f->store->opening_refuse(f->db, task, 1, "no", &f->err));
+    must(f->store->opening_refuse(f->db, task, 1, "not a sum of two \xc3\xa4 and more", &f->err));
+    must(f->store->opening_put(f->db, task, 2, "abc", 3, &f->err));
+    keep(f);
+    expect_refusal(f, task, 1, "not a sum of two \xc3\xa4");
+    expect_masks(f, task, 1, false);
+    expect_refusal(f, task, 2, "");
+    expect_masks(f, task, 2, true);
+    must(f->store->opening_put(f->db, task, 1, "abc", 3, &f->err));
+    keep(f);
+    expect_refusal(f, task, 1, "");
+    expect_masks(f, task, 1, true);
+    must(f->store->opening_clear(f->db, task, 1, &f->err));
+    expect_masks(f, task, 1, false);
+    expect_masks(f, task, 2, true);
+}
+
 static void large_bodies_of_two_rounds_come_back(void **state) {
     fixture *f = *state;
     enum { LEN = 100000 };
@@ -602,6 +640,7 @@ int main(void) {
         WITH(updates_are_their_tasks),
         WITH(updates_are_their_rounds),
         WITH(a_single_update_is_removed),
+        WITH(a_round_has_masks_or_a_refusal),
         WITH(large_bodies_of_two_rounds_come_back),
         WITH(bodies_of_any_size_come_back),
         WITH(pieces_are_put_together_in_their_order),
