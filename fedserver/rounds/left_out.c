@@ -111,7 +111,7 @@ fed_status fedserver_left_out_take(fedserver_rounds *rounds, fedserver_training 
     FED_TRY(status);
     FED_TRY(add_again(rounds, t, err));
     t->asking = (fedserver_asking){0};
-    FED_TRY(rounds->store->opening_clear(rounds->db, t->task.wire.id, before.number, err));
+    FED_TRY(rounds->store->opening_refuse(rounds->db, t->task.wire.id, before.number, "", err));
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
         rounds->epoch++; /* the helper's held request is answered now */
         return FED_OK;

@@ -401,6 +401,20 @@ static void say_commit(fedserver_rounds *rounds, const fedserver_training *t,
                            (size_t)row->delta_bytes);
 }
 
+/* D1 in docs/durability.md: the second exception. */
+static void say_too_long(const fedserver_rounds *rounds, const fedserver_training *t,
+                         uint32_t round, uint32_t updates, const fedserver_weights *weights) {
+    if (weights->length > 0) {
+        fedserver_training_say(
+            rounds, t, round, FED_LOG_ERROR,
+            "its %u updates are lost, and the model stays: their sum has a length of %.6g levels, "
+            "and that of devices that keep to the clip %.6g at most. A device does not. Masks hide "
+            "which one; if this happens again, exclude devices that you do not trust with "
+            "`fedserver revoke`",
+            updates, weights->length, weights->longest);
+    }
+}
+
 /* Store the new version, the round's summary and the next round in one transaction (S5 in
  * docs/durability.md). */
 static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
@@ -425,6 +439,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     rounds->counters.rounds_committed++;
     fedserver_counters_round(&rounds->counters, now_ms - row.opened_ms);
     say_commit(rounds, t, &row);
+    say_too_long(rounds, t, row.number, row.updates, &weights);
     FED_TRY(say_who_is_bounded(rounds, t, row.number, &weights, err));
     return move_on(rounds, t, now_ms, err);
 }

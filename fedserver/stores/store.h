@@ -525,7 +525,7 @@ typedef struct fedserver_store {
     fed_status (*opening_find)(void *db, uint64_t task, uint32_t round, void *masks, size_t len,
                                bool *found, fed_error *err) FED_CHECKED;
     /** Store why the helper does not open a round, in place of what it said before. Only of a round
-     * without masks: opening_put deletes it. refusal: well-formed UTF-8, not "". */
+     * without masks: opening_put deletes it. refusal: well-formed UTF-8; "" deletes it, too. */
     fed_status (*opening_refuse)(void *db, uint64_t task, uint32_t round, const char *refusal,
                                  fed_error *err) FED_CHECKED;
     /** Copy that text, cut to cap bytes. "": there is none. */

@@ -406,9 +406,14 @@ static void a_round_has_masks_or_a_refusal(void **state) {
     expect_refusal(f, task, 2, "");
     expect_masks(f, task, 2, true);
     must(f->store->opening_put(f->db, task, 1, "abc", 3, &f->err));
+    must(f->store->opening_refuse(f->db, task, 3, "no", &f->err));
+    must(f->store->opening_refuse(f->db, task, 3, "", &f->err));
+    must(f->store->opening_refuse(f->db, task, 2, "", &f->err));
     keep(f);
     expect_refusal(f, task, 1, "");
     expect_masks(f, task, 1, true);
+    expect_refusal(f, task, 3, "");
+    expect_masks(f, task, 3, false);
     must(f->store->opening_clear(f->db, task, 1, &f->err));
     expect_masks(f, task, 1, false);
     expect_masks(f, task, 2, true);

@@ -17,12 +17,14 @@ enum { DEVICES = 4, INPUTS = 100, VALUES = 2 * INPUTS + 2, HEAD = 28, BITS = 6 }
 #define TASK                                                                                       \
     "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\", \"clip\": 1,"                \
     " \"codec_down\": \"float32\", \"cohort\": 4, \"goal\": 4, \"minimum\": 2, \"rounds\": "       \
-    "2%s%s%s}"
+    "2%s%s%s%s}"
 
 typedef struct federation {
     test_device device[DEVICES], helper_device;
     fed_assignment work[DEVICES];
     bool rubbish[DEVICES]; /* devices whose seals nobody can open */
+    bool ignores[DEVICES]; /* devices that ignore the clip */
+    bool along;            /* all devices have the same update, which the clip shortens */
     float before[VALUES];
     uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
     char state[300];
@@ -31,11 +33,11 @@ typedef struct federation {
 } federation;
 
 /* Queue a task, and enrol devices that take part in it. */
-static inline void begin_task(coordinator *c, federation *f, bool masked) {
+static inline void begin_task(coordinator *c, federation *f, bool masked, const char *more) {
     char hex[2 * FED_SEAL_KEY + 1], task[1024];
     fed_hex(f->key, sizeof f->key, hex);
     snprintf(task, sizeof task, TASK, masked ? ", \"helper\": \"" : "", masked ? hex : "",
-             masked ? "\"" : "");
+             masked ? "\"" : "", more);
     coordinator_task(c, task);
     for (size_t k = 0; k < DEVICES; k++) {
         f->device[k] = coordinator_enrol(c);
@@ -49,11 +51,12 @@ static inline void begin_task(coordinator *c, federation *f, bool masked) {
                      200);
 }
 
-static inline federation *begin(coordinator *c, bool masked) {
+/* more: further keys of the task, each behind a comma. */
+static inline federation *begin_more(coordinator *c, bool masked, const char *more) {
     federation *f = calloc(1, sizeof *f);
     assert_non_null(f);
     assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
-    begin_task(c, f, masked);
+    begin_task(c, f, masked, more);
     f->helper_device =
         coordinator_enrol_as(c, &(fedserver_grant){.role = FEDSERVER_ROLE_HELPER, .ttl_s = 3600});
     snprintf(f->state, sizeof f->state, "%s/helper-state.db", c->directory);
@@ -61,6 +64,10 @@ static inline federation *begin(coordinator *c, bool masked) {
     memcpy(options.secret, f->secret, sizeof options.secret);
     assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
     return f;
+}
+
+static inline federation *begin(coordinator *c, bool masked) {
+    return begin_more(c, masked, "");
 }
 
 static inline void end(federation *f) {
@@ -89,12 +96,30 @@ static inline fed_private_terms terms_of(const federation *f, size_t k) {
     return t;
 }
 
+/* Replace the fields of an update: their sum is longer than four updates may be. */
+static inline void ignore_clip(const federation *f, size_t k, uint8_t *fields) {
+    enum { LEVEL = 100 };
+    const fed_privacy_fields shape = fed_privacy_shape(&f->work[k].privacy, BITS, 1, VALUES);
+    uint32_t *levels = calloc(shape.fields, sizeof *levels);
+    assert_non_null(levels);
+    assert_true(LEVEL * sqrt((double)shape.fields) > DEVICES * shape.reach);
+    for (size_t i = 0; i < shape.fields; i++) {
+        levels[i] = LEVEL;
+    }
+    fed_private_pack(levels, shape.width, 0, fields, shape.fields);
+    free(levels);
+}
+
 static inline void encode(const federation *f, size_t k, fed_writer *w) {
     float x[VALUES];
+    const size_t begins = w->len;
     for (size_t i = 0; i < VALUES; i++) {
-        x[i] = 0.02F * sinf((float)(k * 37 + i));
+        x[i] = f->along ? (float)(i % 7) : 0.02F * sinf((float)(k * 37 + i));
     }
     device_encode(&f->work[k], x, 1, w);
+    if (f->ignores[k]) {
+        ignore_clip(f, k, w->data + begins + HEAD + FED_PRIVATE_HEAD);
+    }
 }
 
 /* An update under these terms, signed by device `signer`. */

@@ -14,6 +14,9 @@ fed_status fedserver_sql_opening_put(void *db, uint64_t task, uint32_t round, co
 fed_status fedserver_sql_opening_refuse(void *db, uint64_t task, uint32_t round,
                                         const char *refusal, fed_error *err) {
     const uint8_t none[1] = {0};
+    if (refusal[0] == '\0') {
+        return WRITE(OPENING_AGREE, INT(task), INT(round));
+    }
     return WRITE(OPENING_REFUSE, INT(task), INT(round), BLOB(none, 0), TEXT(refusal));
 }
 

@@ -4,6 +4,7 @@
 
 #include "coordinator_fixture.h"
 #include "fed_cases.h"
+#include "fedserver/rounds/masked.h"
 #include "private_federation.h"
 
 static void play(bool masked, bool crash, float values[VALUES]) {
@@ -238,7 +239,7 @@ FED_TEST_WITH(a_refused_task_hides_no_other_of_its_helper, coordinator *c) {
         send(c, f, k, true);
     }
     *other = *f;
-    begin_task(c, other, true);
+    begin_task(c, other, true, "");
     assert_int_equal(asked_about(c, f), 1);
     refuse(c, f, 1);
     assert_int_equal(asked_about(c, f), 0);
@@ -344,6 +345,79 @@ FED_TEST_WITH(the_log_says_more_and_more_seldom_that_a_round_waits, coordinator 
     }
     assert_int_equal(times_said("still waits for its helper"), 4);
     end(f);
+}
+
+/* The devices get the next round's work. */
+static void next_round(coordinator *c, federation *f) {
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
+    }
+    memset(f->before, 0, sizeof f->before);
+    assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, f->work[0].version,
+                                     f->before, NULL),
+                     200);
+}
+
+/* In the second round a device ignores its clip. The strategy's momentum moves nothing, either. */
+static void play_too_long(bool crash) {
+    coordinator c;
+    coordinator_setup(&c);
+    federation *f = begin_more(&c, true, ", \"strategy\": \"fedavgm:m=0.9\"");
+    float after[VALUES] = {0};
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(&c, f, k, true);
+    }
+    open_round(&c, f, 100000);
+    next_round(&c, f);
+    f->ignores[DEVICES - 1] = true;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(&c, f, k, true);
+    }
+    if (crash) {
+        coordinator_restart(&c);
+    }
+    said[0] = '\0';
+    c.server->rounds.log = &heard;
+    open_round(&c, f, 100000);
+    assert_non_null(strstr(said, "round 2: its 4 updates are lost, and the model stays"));
+    assert_int_equal(device_download(&c, &f->device[0], &f->work[0].task, -1, 2, after, NULL), 200);
+    assert_memory_equal(f->before, after, sizeof after);
+    end(f);
+    coordinator_teardown(&c);
+}
+
+FED_TEST(a_sum_that_is_too_long_is_lost_and_the_model_stays) {
+    play_too_long(false);
+    play_too_long(true);
+}
+
+/* All devices send the same vector, as long as the clip allows. */
+FED_TEST_WITH(the_longest_honest_sum_counts, coordinator *c) {
+    federation *f = begin(c, true);
+    float after[VALUES];
+    f->along = true;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    said[0] = '\0';
+    c->server->rounds.log = &heard;
+    open_round(c, f, 100000);
+    model_of(c, f, after);
+    double squares = 0;
+    for (size_t i = 0; i < VALUES; i++) {
+        squares += pow(after[i] - f->before[i], 2);
+    }
+    assert_true(squares > 0.9); /* the clip is 1 */
+    assert_string_equal(said, "");
+    end(f);
+}
+
+FED_TEST(the_longest_sum_grows_with_updates_and_noise) {
+    const fedcodec_ring ring = {.shape = {.reach = 12.5, .fields = 64}};
+    assert_true(fabs(fedserver_masked_longest(&ring, 1, 0) - 12.5) < 1e-6);
+    assert_true(fabs(fedserver_masked_longest(&ring, 400, 0) - 5000) < 1e-4);
+    assert_true(fabs(fedserver_masked_longest(&ring, 1, 100) - (12.5 + 10 * (8 + 8))) < 1e-6);
 }
 
 int main(void) {
