@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/openings.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/shut_out.h"
@@ -112,9 +113,10 @@ fed_status fedserver_left_out_take(fedserver_rounds *rounds, fedserver_training 
     FED_TRY(add_again(rounds, t, err));
     t->asking = (fedserver_asking){0};
     FED_TRY(rounds->store->opening_refuse(rounds->db, t->task.wire.id, before.number, "", err));
+    FED_TRY(fedserver_ledger_left_out(t, err));
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
         rounds->epoch++; /* the helper's held request is answered now */
-        return FED_OK;
+        return fedserver_round_save(rounds, t, err);
     }
     before.received = t->round.received;
     return fedserver_training_reopened(rounds, t, &before, now_ms, err);

@@ -496,7 +496,7 @@ typedef struct fedserver_store {
                              void *user, fed_error *err) FED_CHECKED;
 
     /** Charge one participation to each device with an update that counts in that round of the
-     * task. */
+     * task, unless it was charged for that round before. */
     fed_status (*ledger_charge)(void *db, uint64_t task, uint32_t round,
                                 fed_error *err) FED_CHECKED;
     /** Visit the task's ledger, in the order of the devices' ids. */
