@@ -41,7 +41,7 @@ static fed_status add_codec(table *t, const char *spec, fed_error *err) {
         return fed_fail(err, FED_ERANGE, "at most %d codecs can be compared at once", CODECS_MAX);
     }
     row *r = &t->rows[t->count];
-    FED_TRY(fedcodec_parse(spec, &r->codec, err));
+    FED_TRY(tool_parse(spec, &r->codec, err));
     fedcodec_format(&r->codec, r->spec);
     t->count++;
     return FED_OK;

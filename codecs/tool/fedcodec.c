@@ -284,7 +284,7 @@ static int encode_with(const char *spec, uint32_t small, uint32_t width, const c
     fed_error err = {.status = FED_OK};
     fedcodec codec;
     fed_threads *threads = NULL;
-    if (fedcodec_parse(spec, &codec, &err) != FED_OK ||
+    if (tool_parse(spec, &codec, &err) != FED_OK ||
         fed_threads_open(width, &threads, &err) != FED_OK) {
         tool_fail(&err);
         return TOOL_EXIT_USAGE;

@@ -11,6 +11,7 @@
 #include "fed/file.h"
 #include "fedcodec/array.h"
 #include "fedcodec/codec.h"
+#include "fedcodec/ring.h"
 
 int tool_fail(const fed_error *err) {
     fprintf(stderr, "fedcodec: %s\n", err->text);
@@ -33,6 +34,19 @@ int tool_finish_output(void) {
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;
+}
+
+fed_status tool_parse(const char *spec, fedcodec *codec, fed_error *err) {
+    fedcodec parsed;
+    FED_TRY(fedcodec_parse(spec, &parsed, err));
+    if (fedcodec_is_ring(parsed.vtable)) {
+        return fed_fail(err, FED_EINVAL,
+                        "codec ring makes no file: its messages say nothing without the clip, the "
+                        "cohort and the round of a private task, and only their sum is read; "
+                        "fedsim runs such tasks");
+    }
+    *codec = parsed;
+    return FED_OK;
 }
 
 static tool_option *find_option(tool_option *options, const char *name) {

@@ -5,6 +5,7 @@
 
 #include "fed/file.h"
 #include "fed/model.h"
+#include "fedcodec/codec.h"
 
 enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = FED_FILE_OUTPUT | 0644 };
 
@@ -39,6 +40,9 @@ int tool_read_args(int argc, char **argv, tool_option *options, const char **fil
 /** Read the value of an option that is a number from 0 to most. Returns an exit status; an error
  * has been printed. */
 int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number);
+
+/** fedcodec_parse, for codecs that make envelopes. FED_EINVAL also for `ring`, which makes none. */
+fed_status tool_parse(const char *spec, fedcodec *codec, fed_error *err) FED_CHECKED;
 
 /** Read a file of values: safetensors if its name ends in .safetensors, else raw little-endian
  * float32 values, which become one matrix, as square as it can be. Owner: the caller,

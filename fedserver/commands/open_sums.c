@@ -16,7 +16,7 @@
 
 enum {
     HOLD_MS = 50000,
-    FIRST_MS = 1000,
+    FIRST_MS = 1000, /* also after a refusal: the coordinator asks about another task first */
     MOST_MS = 60000,
     PATH = 1024,
     TOKEN_MOST = 256,
@@ -40,6 +40,8 @@ typedef struct helping {
     uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
     fedclient_app *app;
     fedserver_helper *helper;
+    /* the last set with seals that can't be opened; zeros: there was none */
+    uint8_t unopened[FED_SHA256_SIZE];
 } helping;
 
 static void path_of(const helping *h, const char *name, char path[PATH]) {
@@ -231,7 +233,18 @@ static void say(const helping *h, const fedserver_reply *reply, size_t devices) 
     }
 }
 
-static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *opened, fed_error *err) {
+/* Is there something to do at once? After seals that can't be opened the coordinator asks about the
+ * rest, unless it asks about the same set again and again. */
+static bool goes_on(helping *h, const fedserver_reply *reply) {
+    if (strcmp(reply->word, FEDSERVER_REPLY_SEALS) != 0) {
+        return reply->word[0] == '\0';
+    }
+    const bool again = memcmp(h->unopened, reply->set, sizeof h->unopened) == 0;
+    memcpy(h->unopened, reply->set, sizeof h->unopened);
+    return !again;
+}
+
+static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *calm, fed_error *err) {
     fedserver_inquiry inquiry;
     fedserver_reply reply;
     fed_reader r;
@@ -243,7 +256,7 @@ static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *opene
     fed_status status = fedserver_helper_answer(h->helper, &inquiry, &reply, err);
     if (status == FED_OK) {
         say(h, &reply, inquiry.count);
-        *opened = reply.word[0] == '\0';
+        *calm = goes_on(h, &reply);
         fed_writer_growing(&whole);
         fedserver_reply_write(&whole, &reply);
         status = whole.status == FED_OK ? send_reply(h, &reply, &whole, err) : whole.status;
@@ -254,7 +267,7 @@ static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *opene
     return status;
 }
 
-/* Ask once what is owed, and answer it. *calm: there is no reason to wait before the next time. */
+/* Ask once what is owed, and answer it. *calm: there is no reason to rest before the next time. */
 static fed_status ask_once(helping *h, bool *calm, fed_error *err) {
     uint8_t text[FED_SEAL_KEY + 4];
     char word[32] = "";
@@ -298,12 +311,13 @@ static fed_status work(helping *h, fed_error *err) {
             fed_logf(h->log, FED_LOG_WARN, "%.500s; trying again in %u s", why.text,
                      wait_ms / 1000);
         }
-        if (status == FED_OK && calm) {
-            wait_ms = FIRST_MS;
-            continue;
+        wait_ms = status == FED_OK ? FIRST_MS : wait_ms;
+        if (!calm || status != FED_OK) {
+            rest(h, wait_ms);
         }
-        rest(h, wait_ms);
-        wait_ms = wait_ms < MOST_MS / 2 ? 2 * wait_ms : MOST_MS;
+        if (status != FED_OK) {
+            wait_ms = wait_ms < MOST_MS / 2 ? 2 * wait_ms : MOST_MS;
+        }
     }
     return FED_OK;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/openings.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 #include "fedserver/task/fields.h"
@@ -122,6 +123,12 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
                             int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
+    if (t->asking.waits) {
+        char text[sizeof t->asking.refusal + 200];
+        fedserver_openings_report(t, text, sizeof text);
+        say(s, "%s", text);
+        return;
+    }
     if (round->phase == FEDSERVER_ROUND_CLOSING) {
         say(s, "its model: version %u is being made of %u update%s since ", round->number,
             round->received, plural(round->received));

@@ -208,8 +208,9 @@ static fed_status open_seals(const inquiry *q, bool *passed) {
             o->unopened[o->unopened_count++] = (uint32_t)k;
         }
     }
-    *passed = o->unopened_count == 0 || refuse(q, "seals", "%zu of %zu seals can't be opened",
-                                               o->unopened_count, q->question->count);
+    *passed = o->unopened_count == 0 ||
+              refuse(q, FEDSERVER_REPLY_SEALS, "%zu of %zu seals can't be opened",
+                     o->unopened_count, q->question->count);
     return FED_OK;
 }
 

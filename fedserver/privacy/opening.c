@@ -112,7 +112,7 @@ static fed_status read_unopened(fed_reader *r, fedserver_reply *read) {
     const uint32_t count = fed_read_u32(r);
     FED_TRY(r->status);
     FED_REQUIRE(count <= fed_reader_left(r) / 4, FED_EFORMAT);
-    FED_REQUIRE(count == 0 || strcmp(read->word, "seals") == 0, FED_EFORMAT);
+    FED_REQUIRE((count > 0) == (strcmp(read->word, FEDSERVER_REPLY_SEALS) == 0), FED_EFORMAT);
     read->unopened = calloc((size_t)count + 1, sizeof *read->unopened);
     FED_REQUIRE(read->unopened != NULL, FED_ENOMEM);
     for (uint32_t k = 0; k < count; k++) {

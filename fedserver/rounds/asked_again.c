@@ -4,6 +4,7 @@
 
 #include "fedserver/rounds/classes.h"
 #include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/shut_out.h"
 
 fed_status fedserver_decline_end(fedserver_rounds *rounds, fedserver_training *t,
                                  const fedserver_device *device, fed_error *err) {
@@ -19,7 +20,8 @@ fed_status fedserver_declines_end(fedserver_rounds *rounds, const fedserver_devi
         fedserver_training *t = rounds->tasks[k];
         /* rounds/too_old.h ends the declines that the coordinator made for old software */
         const bool too_old = fedserver_marks_get(&t->too_old, device->id, 0) != 0;
-        const bool stays = too_old || fedserver_classes_differ(t, device);
+        const bool shut_out = fedserver_shut_out(t, device->id);
+        const bool stays = too_old || shut_out || fedserver_classes_differ(t, device);
         FED_TRY(!stays && fedserver_declined(t, device, now_ms)
                     ? fedserver_decline_end(rounds, t, device, err)
                     : FED_OK);

@@ -102,7 +102,9 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
     const size_t trained = fedserver_trained(&t->arch.layout);
     const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
     FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
-    fedserver_strategy_step(&t->strategy, t->state, change, trained);
+    if (c->made.weights.length == 0) { /* else the sum is too long: the model does not change */
+        fedserver_strategy_step(&t->strategy, t->state, change, trained);
+    }
     FED_TRY(go_on(c, err));
     FED_TRY(t->given != NULL
                 ? fedserver_versions_given(&t->versions, t->given, t->versions.residual,

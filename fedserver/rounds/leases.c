@@ -14,6 +14,7 @@
 #include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/shut_out.h"
 
 /* Freed slots wake the waiting devices at most once in this time: all of them then ask again. */
 enum { WAKE_SPACING_MS = 100 };
@@ -206,7 +207,7 @@ bool fedserver_spent_all(const fedserver_rounds *rounds, const fedserver_device 
 
 static bool wanted(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
     return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms) &&
-           fedserver_ledger_allows(t, device->id);
+           !fedserver_shut_out(t, device->id) && fedserver_ledger_allows(t, device->id);
 }
 
 /* Synchronous: does the device's row say that the device has reported in this round? */

@@ -19,11 +19,13 @@ static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_erro
                         "been lost",
                         (unsigned long long)t->task.wire.id);
     }
+    FED_TRY(fedserver_marks_set(&t->ledger.last, row->device, row->last_round, err));
     return fedserver_marks_set(&t->ledger.taken, row->device, row->taken, err);
 }
 
 fed_status fedserver_ledger_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     fedserver_marks_free(&t->ledger.taken);
+    fedserver_marks_free(&t->ledger.last);
     return fedserver_task_promises(&t->task)
                ? rounds->store->ledger_each(rounds->db, t->task.wire.id, note_row, t, err)
                : FED_OK;
@@ -77,6 +79,9 @@ static fed_status charge_devices(fedserver_rounds *rounds, fedserver_training *t
     FED_TRY(rounds->store->ledger_charge(rounds->db, t->task.wire.id, t->round.number, err));
     for (uint32_t k = 0; k < t->sum.updates; k++) {
         const int64_t device = t->sum.contributions[k].device;
+        if (fedserver_marks_get(&t->ledger.last, device, 0) == (int64_t)t->round.number) {
+            continue; /* charged when the set of an earlier attempt was settled */
+        }
         if (!fedserver_ledger_allows(t, device)) {
             return fed_fail(err, FED_ESTATE,
                             "task %llu: device %lld has no participation left, and an update in "
@@ -86,6 +91,7 @@ static fed_status charge_devices(fedserver_rounds *rounds, fedserver_training *t
         }
         FED_TRY(fedserver_marks_set(&t->ledger.taken, device,
                                     fedserver_marks_get(&t->ledger.taken, device, 0) + 1, err));
+        FED_TRY(fedserver_marks_set(&t->ledger.last, device, t->round.number, err));
     }
     return FED_OK;
 }
@@ -108,6 +114,17 @@ fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training 
     return status == FED_OK
                ? FED_OK
                : fed_fail(err, status, "the system gives no random bytes for a round's noise");
+}
+
+fed_status fedserver_ledger_left_out(fedserver_training *t, fed_error *err) {
+    if (!fedserver_task_promises(&t->task)) {
+        return FED_OK;
+    }
+    if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
+        return name_set(t, err);
+    }
+    t->settled = (fedserver_settled_set){0};
+    return FED_OK;
 }
 
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *t,

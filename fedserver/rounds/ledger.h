@@ -33,10 +33,16 @@ void fedserver_ledger_resume(fedserver_training *training, const fedserver_round
 /** Has the device a participation left? True for every task that promises nothing. */
 bool fedserver_ledger_allows(const fedserver_training *training, int64_t device);
 
-/** Charge a participation to each device of the round's set, which is settled now. FED_ESTATE: a
- * device of the set has none left. */
+/** Charge a participation to each device of the round's set, which is settled now. A device that
+ * was charged for an earlier attempt of the round is not charged again. FED_ESTATE: a device of the
+ * set has none left. */
 fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
+
+/** Updates were left out of the settled set (rounds/left_out.h), of which nothing was released:
+ * name the rest, or forget the set if the round is open again. The charges stay. The caller stores
+ * the round. */
+fed_status fedserver_ledger_left_out(fedserver_training *training, fed_error *err) FED_CHECKED;
 
 /** Add the noise to the opened sum of a round: uint32_t sums[ring->shape.fields], which count
  * modulo 2^w. Only what the training has of the round is used, so a thread may call it. */

@@ -86,15 +86,29 @@ static fed_status add(fedserver_sum *sum, const fedserver_update *update,
     return FED_OK;
 }
 
+double fedserver_masked_longest(const fedcodec_ring *ring, uint32_t updates, double sigma2) {
+    const double rounding = 1e-9, tail = 8;
+    return (1 + rounding) * ((double)updates * ring->shape.reach +
+                             sqrt(sigma2) * (sqrt((double)ring->shape.fields) + tail));
+}
+
 /* Open a copy of the sum, and make it the change. */
 static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t,
-                           const fedcodec_ring *ring, uint32_t *sums, float *change,
-                           fed_error *err) {
+                           const fedcodec_ring *ring, uint32_t *sums, fedserver_weights *weights,
+                           float *change, fed_error *err) {
     if (rounds->opening != NULL) {
         FED_TRY(rounds->opening(rounds, t, ring, sums, err));
     }
     FED_TRY(fedserver_ledger_open(rounds, t, ring, sums, err));
-    (void)fedcodec_ring_sums(ring, sums);
+    const double sigma2 = fedserver_privacy_of(&t->task, &t->arch.layout).sigma2;
+    const double length = fedcodec_ring_sums(ring, sums);
+    const double longest = fedserver_masked_longest(ring, t->sum.updates, sigma2);
+    if (length > longest) {
+        weights->length = length;
+        weights->longest = longest;
+        memset(change, 0, t->arch.layout.size * sizeof *change);
+        return FED_OK;
+    }
     /* A divisor that follows from the data would say something of it. */
     const uint32_t divisor =
         fedserver_task_promises(&t->task) ? t->task.rules.goal : t->sum.updates;
@@ -115,7 +129,7 @@ static fed_status combine(fedserver_rounds *rounds, fedserver_training *t,
         return fed_fail(err, FED_ENOMEM, "out of memory for the sum of a private round");
     }
     memcpy(sums, t->sum.fields, ring.shape.fields * sizeof *sums);
-    const fed_status status = open_sum(rounds, t, &ring, sums, change, err);
+    const fed_status status = open_sum(rounds, t, &ring, sums, weights, change, err);
     free(sums);
     return status;
 }

@@ -23,4 +23,13 @@ fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout
  * called again. NULL: masks of 0, no noise. An error ends the combination; nothing was changed.
  */
 
+/**
+ * The longest sum of `updates` honest updates, as a 2-norm in levels, and of noise with variance
+ * sigma2 on each field: updates D + sigma (sqrt(k') + 8). Noise is longer with a probability
+ * below 2^-46. A
+ * sum beyond it has an update of a device that ignores the clip. Behind masks nobody sees which, so
+ * the round commits without a change of the model.
+ */
+double fedserver_masked_longest(const fedcodec_ring *ring, uint32_t updates, double sigma2);
+
 #endif

@@ -3,9 +3,12 @@
 #include "fedserver/rounds/openings.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "fed/utf8.h"
 #include "fedcodec/ring.h"
 #include "fedserver/rounds/masked.h"
 #include "fedserver/task/private_task.h"
@@ -101,6 +104,56 @@ fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_tr
     return FED_OK;
 }
 
+int64_t fedserver_openings_ask_ms(const fedserver_training *t, int64_t now_ms) {
+    /* The wall clock may have been set back. */
+    return t->asking.next_ms > now_ms + t->asking.pause_ms ? now_ms : t->asking.next_ms;
+}
+
+void fedserver_openings_pause(fedserver_training *t, int64_t now_ms) {
+    fedserver_asking *asking = &t->asking;
+    asking->pause_ms = asking->pause_ms == 0 ? FEDSERVER_ASK_FIRST_MS : 2 * asking->pause_ms;
+    if (asking->pause_ms > FEDSERVER_ASK_MOST_MS) {
+        asking->pause_ms = FEDSERVER_ASK_MOST_MS;
+    }
+    asking->next_ms = now_ms + asking->pause_ms;
+}
+
+fed_status fedserver_openings_refuse(fedserver_rounds *rounds, fedserver_training *t,
+                                     const fedserver_reply *reply, int64_t now_ms, fed_error *err) {
+    char said[sizeof t->asking.refusal];
+    fedserver_openings_pause(t, now_ms);
+    snprintf(said, sizeof said, "(%s): %s", reply->word, reply->sentence);
+    fed_utf8_clean(said);
+    if (strcmp(said, t->asking.refusal) == 0) {
+        return FED_OK;
+    }
+    strcpy(t->asking.refusal, said);
+    return rounds->store->opening_refuse(rounds->db, t->task.wire.id, t->round.number, said, err);
+}
+
+fed_status fedserver_openings_load(fedserver_rounds *rounds, fedserver_training *t,
+                                   fed_error *err) {
+    t->asking = (fedserver_asking){0};
+    FED_TRY(fedserver_openings_await(rounds, t, &t->asking.waits, err));
+    return t->asking.waits
+               ? rounds->store->opening_refused(rounds->db, t->task.wire.id, t->round.number,
+                                                t->asking.refusal, sizeof t->asking.refusal, err)
+               : FED_OK;
+}
+
+void fedserver_openings_report(const fedserver_training *t, char *dst, size_t cap) {
+    enum { KEY_DIGITS = 16 };
+    char since[16] = "?";
+    const time_t seconds = (time_t)(t->round.closing_ms / 1000);
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc) != NULL) {
+        strftime(since, sizeof since, "%H:%M:%S", &utc);
+    }
+    snprintf(dst, cap, "its helper (key %.*s) to open the sum of %u updates, since %s UTC%s%s",
+             KEY_DIGITS, t->task.helper, t->round.received, since,
+             t->asking.refusal[0] != '\0' ? "; it refuses " : "", t->asking.refusal);
+}
+
 /* A question that grows. */
 typedef struct growing {
     fedserver_inquiry *question;
@@ -144,13 +197,17 @@ fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_train
     return status;
 }
 
-/* Is the reply about this question? */
-static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
+fed_status fedserver_openings_same_set(const fedserver_inquiry *q, const fedserver_reply *reply,
+                                       fed_error *why) {
     uint8_t set[FED_SHA256_SIZE];
     FED_TRY(fedserver_inquiry_digest(q, set));
-    if (memcmp(set, reply->set, sizeof set) != 0) {
-        return fed_fail(why, FED_EFORMAT, "these masks are of another set of updates; ask again");
-    }
+    return memcmp(set, reply->set, sizeof set) == 0
+               ? FED_OK
+               : fed_fail(why, FED_EFORMAT, "this is about another set of updates; ask again");
+}
+
+static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
+    FED_TRY(fedserver_openings_same_set(q, reply, why));
     const uint64_t wanted = fed_private_packed(q->terms.width, q->terms.fields);
     return reply->fields_len == wanted
                ? FED_OK

@@ -20,6 +20,7 @@ static const uint8_t table[FEDSERVER_ROUND_EVENTS][4] = {
     ROW(GIVEN,            NOTHING,        CLOSE,          CLOSE,          NOTHING),
     ROW(COMMITTED,        NOTHING,        NOTHING,        NOTHING,        OPEN),
     ROW(LEASE_ENDED,      NOTHING,        FREE,           FREE,           FREE),
+    ROW(LEFT_OUT,         NOTHING,        LEAVE_OUT,      LEAVE_OUT,      LEAVE_OUT),
     ROW(CHECKIN_NEW,      WAIT_NO_TASK,   LEASE,          WAIT_FULL,      WAIT_CLOSING),
     ROW(CHECKIN_EARLY,    WAIT_NO_TASK,   WAIT_ADMISSION, WAIT_FULL,      WAIT_CLOSING),
     ROW(CHECKIN_OTHER,    WAIT_NO_TASK,   WAIT_NO_TASK,   WAIT_NO_TASK,   WAIT_NO_TASK),
@@ -92,7 +93,7 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
  * deadline if it has updates. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
-    /* S5 in docs/durability.md: a round that closes never reopens. */
+    /* S5 in docs/durability.md: a round that closes never reopens, but in leave_out. */
     assert(round->closing_ms == 0);
     if (!asynchronous(rules)) {
         /* D1 in docs/durability.md: counted updates keep their slots. */
@@ -101,6 +102,18 @@ static void reopen(const fedserver_round_rules *rules, fedserver_round *round, i
         round->leased = round->received;
     } else if (round->received > 0) {
         run_deadline(rules, round, now_ms);
+    }
+}
+
+/* D1 in docs/durability.md: an update whose seal can't be opened is lost. Its slot is free, and the
+ * round goes on closing, unless too few updates are left. */
+static void leave_out(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
+    assert(!asynchronous(rules) && round->received > 0 && round->leased >= round->received);
+    round->received--;
+    round->leased--;
+    if (round->phase == FEDSERVER_ROUND_CLOSING && round->received < rules->minimum) {
+        round->closing_ms = 0;
+        reopen(rules, round, now_ms);
     }
 }
 
@@ -149,6 +162,9 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
         assert(round->leased > 0); /* S10 in docs/durability.md: there is a slot to free. */
         round->leased--;
         break;
+    case FEDSERVER_DO_LEAVE_OUT:
+        leave_out(rules, round, now_ms);
+        break;
     case FEDSERVER_DO_LEASE:
         round->leased++;
         if (!asynchronous(rules)) {
@@ -170,13 +186,16 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
 }
 
 static void check_step(const fedserver_round_rules *rules, const fedserver_round *before,
-                       const fedserver_round *round, int64_t now_ms) {
+                       const fedserver_round *round, fedserver_round_action action,
+                       int64_t now_ms) {
     (void)rules, (void)before, (void)round, (void)now_ms;
+    const uint32_t lost = action == FEDSERVER_DO_LEAVE_OUT;
     const bool runs = round->phase != FEDSERVER_ROUND_NONE;
     const bool same = runs && round->number == before->number;
-    (void)same;
-    /* D1 in docs/durability.md: a round loses no update, and no earlier attempt returns. */
-    assert(!same || (round->received >= before->received && round->ahead >= before->ahead));
+    (void)same, (void)lost;
+    /* D1 in docs/durability.md: a round loses no update that can be opened, and no earlier attempt
+     * returns. */
+    assert(!same || (round->received + lost >= before->received && round->ahead >= before->ahead));
     assert(!same || round->attempt >= before->attempt);
     /* D2 in docs/durability.md: one event counts one update at most. */
     assert(!same || round->received + round->ahead <= before->received + before->ahead + 1);
@@ -199,7 +218,7 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
     const fedserver_round before = *round;
     fedserver_round_action action = decide(rules, round, event, now_ms);
     change(rules, round, action, now_ms);
-    check_step(rules, &before, round, now_ms);
+    check_step(rules, &before, round, action, now_ms);
     return action;
 }
 

@@ -12,6 +12,7 @@
  *
  * Synchronous (staleness 0): a device that has reported keeps its slot. A round waits for `goal`
  * updates or for the deadline. An attempt that misses the minimum is abandoned, and its leases end.
+ * So is an attempt that closes, if its helper can't open so many seals that the rest is too few.
  *
  * Asynchronous (FedBuff): a slot is free again once its device has reported or its lease has ended.
  * Each lease has its own deadline, and may outlast the round. No attempt is abandoned.
@@ -49,6 +50,9 @@ typedef enum fedserver_round_event {
     FEDSERVER_ON_COMMITTED,
     /* a device with a slot was revoked or gave it back, or its asynchronous lease ended */
     FEDSERVER_ON_LEASE_ENDED,
+    /* Of a round that closes: an update was deleted, whose seal its helper can't open. Once for
+     * each such update, of a synchronous task. */
+    FEDSERVER_ON_LEFT_OUT,
     FEDSERVER_ON_CHECKIN_NEW,
     FEDSERVER_ON_CHECKIN_EARLY, /* check-in without a lease, before the cohort admits the device */
     FEDSERVER_ON_CHECKIN_OTHER, /* check-in of a device that the task does not want */
@@ -71,6 +75,9 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_OPEN,   /* a round has opened: store it, and wake waiting devices */
     FEDSERVER_DO_REOPEN, /* the next attempt has opened: store it, and wake waiting devices */
     FEDSERVER_DO_FREE,
+    /* the update counts no more. If too few are left, the round no longer closes: then the next
+     * attempt has opened, as with REOPEN */
+    FEDSERVER_DO_LEAVE_OUT,
     FEDSERVER_DO_CLOSE, /* store the round, make the version, then step with COMMITTED */
     FEDSERVER_DO_FINISH,
     FEDSERVER_DO_LEASE, /* give a new lease; the step may have set deadline_ms */

@@ -14,8 +14,10 @@ static void training_free(fedserver_training *training) {
     fedserver_marks_free(&training->declined);
     fedserver_marks_free(&training->too_old);
     fedserver_marks_free(&training->unfit);
+    fedserver_marks_free(&training->shut_out);
     fedserver_marks_free(&training->measured);
     fedserver_marks_free(&training->ledger.taken);
+    fedserver_marks_free(&training->ledger.last);
     fedserver_downloads_free(&training->downloads);
     fedserver_blob_free(training->layout_blob);
     fedserver_versions_free(&training->versions);

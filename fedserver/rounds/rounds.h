@@ -41,9 +41,20 @@ typedef struct fedserver_settled_set {
     uint8_t noise_key[FEDSERVER_NOISE_KEY]; /* zeros: the noise is used up, or there is none */
 } fedserver_settled_set;
 
+/** A round that closes waits for its helper: rounds/openings.h. */
+typedef struct fedserver_asking {
+    bool waits;        /* the store has no opening of the round yet */
+    char refusal[304]; /* what the helper said last, after "it refuses"; "": it did not refuse */
+    int64_t say_ms;    /* when the log says again that the round waits, in Unix ms; 0: not set */
+    uint64_t turn;     /* of rounds->turns, when it was asked last; 0: not yet */
+    int64_t next_ms;   /* not before this time, in Unix ms; 0: at once */
+    int64_t pause_ms;  /* the pause that ends at next_ms, which grows with each refusal */
+} fedserver_asking;
+
 /** Who took part in the rounds of a task that promises an epsilon: rounds/ledger.h. */
 typedef struct fedserver_ledger {
     fedserver_marks taken; /* each device's participations */
+    fedserver_marks last;  /* the round of its last one */
 } fedserver_ledger;
 
 /** The class names of the devices that train a task: rounds/classes.h. */
@@ -85,9 +96,11 @@ typedef struct fedserver_training {
     fedserver_marks declined; /* when each device declined the task, in Unix ms */
     fedserver_marks too_old;  /* 1: the coordinator declined for the device (rounds/too_old.h) */
     fedserver_marks unfit;    /* number of the device's updates refused in a row (rounds/unfit.h) */
+    fedserver_marks shut_out; /* the last round that left out the device's update (shut_out.h) */
     fedserver_marks measured;
     fedserver_ledger ledger;
     fedserver_settled_set settled;
+    fedserver_asking asking;
     fedserver_classes classes;
     uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;
@@ -142,6 +155,7 @@ typedef struct fedserver_rounds {
     size_t task_count;
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
     uint64_t served;
+    uint64_t turns; /* how many questions were asked of helpers */
     fedserver_counters counters;
     fedserver_object_cache object_cache;
 

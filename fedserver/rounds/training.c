@@ -132,6 +132,7 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t,
         FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, t->round.number + 1,
                                             &t->round.ahead, err));
     }
+    FED_TRY(fedserver_openings_load(rounds, t, err));
     FED_TRY(fedserver_leases_load(rounds, t, err));
     t->round.leased = fedserver_leases_count(t);
     if (!closing && t->round.leased >= t->task.rules.cohort) {
@@ -285,6 +286,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     /* S5 in docs/durability.md: the round is committed. */
     assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL);
     FED_TRY(fedserver_ledger_next(rounds, t, err));
+    t->asking = (fedserver_asking){0};
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
@@ -322,7 +324,7 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
 
 void fedserver_training_say(const fedserver_rounds *rounds, const fedserver_training *t,
                             uint32_t round, fed_log_level level, const char *format, ...) {
-    char text[400];
+    char text[600];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -401,6 +403,20 @@ static void say_commit(fedserver_rounds *rounds, const fedserver_training *t,
                            (size_t)row->delta_bytes);
 }
 
+/* D1 in docs/durability.md: the second exception. */
+static void say_too_long(const fedserver_rounds *rounds, const fedserver_training *t,
+                         uint32_t round, uint32_t updates, const fedserver_weights *weights) {
+    if (weights->length > 0) {
+        fedserver_training_say(
+            rounds, t, round, FED_LOG_ERROR,
+            "its %u updates are lost, and the model stays: their sum has a length of %.6g levels, "
+            "and that of devices that keep to the clip %.6g at most. A device does not. Masks hide "
+            "which one; if this happens again, exclude devices that you do not trust with "
+            "`fedserver revoke`",
+            updates, weights->length, weights->longest);
+    }
+}
+
 /* Store the new version, the round's summary and the next round in one transaction (S5 in
  * docs/durability.md). */
 static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
@@ -425,6 +441,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     rounds->counters.rounds_committed++;
     fedserver_counters_round(&rounds->counters, now_ms - row.opened_ms);
     say_commit(rounds, t, &row);
+    say_too_long(rounds, t, row.number, row.updates, &weights);
     FED_TRY(say_who_is_bounded(rounds, t, row.number, &weights, err));
     return move_on(rounds, t, now_ms, err);
 }
@@ -445,15 +462,34 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
     return status == FED_OK ? commit_round(rounds, t, now_ms, err) : status;
 }
 
+/* The round waits for its helper: say so in the log after a minute, then after twice as long each
+ * time, and every hour at last. */
+static void say_awaits(const fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
+    enum { FIRST_MS = 60 * 1000, MOST_MS = 60 * 60 * 1000 };
+    const int64_t waited_ms = now_ms - t->round.closing_ms;
+    char text[sizeof t->asking.refusal + 200];
+    if (t->asking.say_ms == 0) {
+        t->asking.say_ms = now_ms + FIRST_MS;
+    }
+    if (now_ms < t->asking.say_ms) {
+        return;
+    }
+    t->asking.say_ms = now_ms + (waited_ms < FIRST_MS  ? FIRST_MS
+                                 : waited_ms < MOST_MS ? waited_ms
+                                                       : MOST_MS);
+    fedserver_openings_report(t, text, sizeof text);
+    fedserver_training_say(rounds, t, t->round.number, FED_LOG_WARN, "still waits for %s", text);
+}
+
 /* Make the version of the closing round, and commit the round: at once, or in a later call after a
  * thread has made the version. */
 static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                               fed_error *err) {
     fed_status status = FED_OK;
-    bool awaits = false;
-    FED_TRY(fedserver_openings_await(rounds, t, &awaits, err));
-    if (awaits) {
-        return FED_OK; /* the next call comes with the opening */
+    FED_TRY(fedserver_openings_await(rounds, t, &t->asking.waits, err));
+    if (t->asking.waits) {
+        say_awaits(rounds, t, now_ms);
+        return FED_OK; /* a later call comes with the opening */
     }
     if (t->closing == NULL) {
         FED_TRY(fedserver_closing_begin(rounds, t, err));
@@ -489,8 +525,9 @@ void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *
     }
 }
 
-static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
-                         const fedserver_round *before, int64_t now_ms, fed_error *err) {
+fed_status fedserver_training_reopened(fedserver_rounds *rounds, fedserver_training *t,
+                                       const fedserver_round *before, int64_t now_ms,
+                                       fed_error *err) {
     /* D1 in docs/durability.md: counted updates stay counted. */
     assert(t->round.received == before->received);
     rounds->counters.attempts_abandoned++;
@@ -513,7 +550,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
         /* a helper's held request is answered now */
         rounds->epoch += fedserver_task_has_helper(&t->task);
     } else if (action == FEDSERVER_DO_REOPEN) {
-        FED_TRY(reopen(rounds, t, &before, now_ms, err));
+        FED_TRY(fedserver_training_reopened(rounds, t, &before, now_ms, err));
     }
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
         FED_TRY(close_round(rounds, t, now_ms, err));

@@ -24,6 +24,12 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
 
+/** The round's next attempt has opened, since the last one, *before, had too few updates: log it,
+ * store the round and offer its slots. */
+fed_status fedserver_training_reopened(fedserver_rounds *rounds, fedserver_training *training,
+                                       const fedserver_round *before, int64_t now_ms,
+                                       fed_error *err) FED_CHECKED;
+
 /** Log a sentence about a round of the task. The line begins with the task and the round. */
 void fedserver_training_say(const fedserver_rounds *rounds, const fedserver_training *training,
                             uint32_t round, fed_log_level level, const char *format, ...)

@@ -48,6 +48,9 @@ typedef struct fedserver_weights {
     double heaviest_share;
     double furthest_norm;                    /* the largest norm of the furthest device's updates */
     bool heaviest_lowered, furthest_lowered; /* heaviest: by rule 1; furthest: by rule 2 */
+    /* Of a private task: the sum of the updates is longer than it can be, so none counts. Both are
+     * in levels; 0: the sum is not too long. */
+    double length, longest;
 } fedserver_weights;
 
 /** Settle contributions[count], count >= 1. most: the largest share of one device; no limit if

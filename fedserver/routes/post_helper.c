@@ -31,6 +31,26 @@ static fed_status waits_for(fedserver *server, const fedserver_training *t,
     return FED_OK;
 }
 
+/* Find the task to ask about: of those that may be asked about now, the one that was asked about
+ * longest ago. NULL: there is none. *due_ms: when the first of the others may be asked about. */
+static fed_status find_task(fedserver *server, const uint8_t key[FED_SEAL_KEY], int64_t now_ms,
+                            fedserver_training **found, int64_t *due_ms, fed_error *err) {
+    *found = NULL;
+    *due_ms = INT64_MAX;
+    for (size_t k = 0; k < server->rounds.task_count; k++) {
+        fedserver_training *t = server->rounds.tasks[k];
+        const int64_t ask_ms = fedserver_openings_ask_ms(t, now_ms);
+        bool waits = false;
+        FED_TRY(waits_for(server, t, key, &waits, err));
+        if (waits && ask_ms <= now_ms) {
+            *found = *found == NULL || t->asking.turn < (*found)->asking.turn ? t : *found;
+        } else if (waits && ask_ms < *due_ms) {
+            *due_ms = ask_ms;
+        }
+    }
+    return FED_OK;
+}
+
 fed_status fedserver_post_helper(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
     fed_reader r;
@@ -42,17 +62,19 @@ fed_status fedserver_post_helper(fedserver *server, const fedserver_call *call,
                                       "the body is not a helper's question: its seal key, and how "
                                       "long it waits, as in docs/protocol.md");
     }
-    for (size_t k = 0; k < server->rounds.task_count; k++) {
-        bool waits = false;
-        FED_TRY(waits_for(server, server->rounds.tasks[k], key, &waits, err));
-        if (waits) {
-            return answer_question(server, server->rounds.tasks[k], response, err);
-        }
+    fedserver_training *t = NULL;
+    int64_t due_ms = INT64_MAX;
+    FED_TRY(find_task(server, key, call->now_ms, &t, &due_ms, err));
+    if (t != NULL) {
+        t->asking.turn = ++server->rounds.turns;
+        return answer_question(server, t, response, err);
     }
     const int64_t limit_ms = hold_ms < HOLD_LIMIT_MS ? hold_ms : HOLD_LIMIT_MS;
-    if (limit_ms > call->request->waited_ms) {
+    const int64_t left_ms = limit_ms - call->request->waited_ms;
+    if (left_ms > 0) {
+        const int64_t due = due_ms - call->now_ms;
         response->hold = true;
-        response->hold_ms = (uint32_t)(limit_ms - call->request->waited_ms);
+        response->hold_ms = (uint32_t)(due < left_ms ? due : left_ms);
         return FED_OK;
     }
     response->status = 204;

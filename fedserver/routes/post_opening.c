@@ -1,5 +1,8 @@
 /* POST /v1/opening: a helper's reply to a question, in pieces: masks, or why there are none. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "fedserver/rounds/left_out.h"
 #include "fedserver/rounds/openings.h"
 #include "fedserver/rounds/training.h"
 #include "fedserver/routes/answers.h"
@@ -8,37 +11,45 @@
 enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
 
 /* The helper opens nothing: say why in the log. The round goes on waiting. */
-static fed_status note_refusal(fedserver *server, const fedserver_training *t,
-                               const fedserver_reply *reply) {
+static fed_status note_refusal(fedserver *server, fedserver_training *t,
+                               const fedserver_reply *reply, int64_t now_ms, fed_error *err) {
+    FED_TRY(fedserver_openings_refuse(&server->rounds, t, reply, now_ms, err));
     const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
-    fed_logf_about(
-        server->log, FED_LOG_ERROR, &about, "task %llu: the helper does not open round %u (%s): %s",
-        (unsigned long long)t->task.wire.id, t->round.number, reply->word, reply->sentence);
+    fed_logf_about(server->log, FED_LOG_ERROR, &about,
+                   "task %llu: the helper does not open round %u %s",
+                   (unsigned long long)t->task.wire.id, t->round.number, t->asking.refusal);
     return FED_OK;
 }
 
 static fed_status take_reply(fedserver *server, const fedserver_call *call,
                              const fedserver_reply *reply, fedserver_response *response,
                              fed_error *err) {
-    fedserver_training *t = fedserver_rounds_task(&server->rounds, reply->task);
+    fedserver_rounds *rounds = &server->rounds;
+    fedserver_training *t = fedserver_rounds_task(rounds, reply->task);
     fed_error why = {0};
     bool awaits = false;
     if (t != NULL) {
-        FED_TRY(fedserver_openings_await(&server->rounds, t, &awaits, err));
+        FED_TRY(fedserver_openings_await(rounds, t, &awaits, err));
     }
     if (!awaits || t->round.number != reply->round || t->task.generation != reply->generation) {
         return fedserver_answer_error(response, err, 409, "round_closed",
                                       "no round of this task waits for this opening; ask again");
     }
-    if (reply->word[0] != '\0') {
-        return note_refusal(server, t, reply);
+    const bool unopened = strcmp(reply->word, FEDSERVER_REPLY_SEALS) == 0;
+    if (reply->word[0] != '\0' && !unopened) {
+        return note_refusal(server, t, reply, call->now_ms, err);
     }
-    const fed_status status = fedserver_openings_take(&server->rounds, t, reply, &why, err);
-    if (status == FED_EFORMAT && why.text[0] != '\0') {
-        return fedserver_answer_error(response, err, 409, "another_set", "%s", why.text);
+    const fed_status status =
+        unopened ? fedserver_left_out_take(rounds, t, reply, call->now_ms, &why, err)
+                 : fedserver_openings_take(rounds, t, reply, &why, err);
+    if (status != FED_OK && why.text[0] != '\0') {
+        const bool other = status == FED_EFORMAT;
+        fedserver_openings_pause(t, call->now_ms);
+        return fedserver_answer_error(response, err, other ? 409 : 400,
+                                      other ? "another_set" : "bad_opening", "%s", why.text);
     }
     FED_TRY(status);
-    return fedserver_training_advance(&server->rounds, t, call->now_ms, err);
+    return fedserver_training_advance(rounds, t, call->now_ms, err);
 }
 
 static fed_status take_message(fedserver *server, const fedserver_call *call, const uint8_t *bytes,

@@ -18,7 +18,7 @@ json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
     if (round->phase == FEDSERVER_ROUND_NONE) {
         return json_null();
     }
-    char text[400];
+    char text[sizeof t->asking.refusal + 300];
     fedserver_waiting waiting;
     fedserver_waiting_find(t, now_ms, &waiting);
     fedserver_waiting_report(t, &waiting, now_ms, text, sizeof text);

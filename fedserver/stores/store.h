@@ -502,7 +502,7 @@ typedef struct fedserver_store {
                              void *user, fed_error *err) FED_CHECKED;
 
     /** Charge one participation to each device with an update that counts in that round of the
-     * task. */
+     * task, unless it was charged for that round before. */
     fed_status (*ledger_charge)(void *db, uint64_t task, uint32_t round,
                                 fed_error *err) FED_CHECKED;
     /** Visit the task's ledger, in the order of the devices' ids. */
@@ -530,7 +530,14 @@ typedef struct fedserver_store {
      * whether it has. FED_EFORMAT: they have another length. */
     fed_status (*opening_find)(void *db, uint64_t task, uint32_t round, void *masks, size_t len,
                                bool *found, fed_error *err) FED_CHECKED;
-    /** Delete the task's masks of rounds up to `round`. */
+    /** Store why the helper does not open a round, in place of what it said before. Only of a round
+     * without masks: opening_put deletes it. refusal: well-formed UTF-8; "" deletes it, too. */
+    fed_status (*opening_refuse)(void *db, uint64_t task, uint32_t round, const char *refusal,
+                                 fed_error *err) FED_CHECKED;
+    /** Copy that text, cut to cap bytes. "": there is none. */
+    fed_status (*opening_refused)(void *db, uint64_t task, uint32_t round, char *refusal,
+                                  size_t cap, fed_error *err) FED_CHECKED;
+    /** Delete the task's masks and refusals of rounds up to `round`. */
     fed_status (*opening_clear)(void *db, uint64_t task, uint32_t round,
                                 fed_error *err) FED_CHECKED;
 
@@ -547,6 +554,9 @@ typedef struct fedserver_store {
                               void *user, fed_error *err) FED_CHECKED;
     fed_status (*update_count)(void *db, uint64_t task, uint32_t round, uint32_t *count,
                                fed_error *err) FED_CHECKED;
+    /** Delete the task's update of that lease, if it is there. */
+    fed_status (*update_remove)(void *db, uint64_t task, uint64_t lease,
+                                fed_error *err) FED_CHECKED;
     /** Delete the task's updates of rounds up to `round`. */
     fed_status (*update_clear)(void *db, uint64_t task, uint32_t round, fed_error *err) FED_CHECKED;
 

@@ -45,6 +45,8 @@ static void a_round_is_charged_to_those_who_count_in_it(void **state) {
     must(f->store->ledger_charge(f->db, id, 5, &f->err));
     keep(f);
     expect_ledger(f, id, "1:2@5/1a 2:1@5/2b ");
+    must(f->store->ledger_charge(f->db, id, 5, &f->err)); /* a round is charged once */
+    expect_ledger(f, id, "1:2@5/1a 2:1@5/2b ");
     expect_ledger(f, other, "");
     must(f->store->ledger_charge(f->db, id, 6, &f->err)); /* nobody counts in it */
     expect_ledger(f, id, "1:2@5/1a 2:1@5/2b ");

@@ -344,6 +344,81 @@ static void updates_are_their_rounds(void **state) {
     assert_true(seen.count == 2 && seen.last.lease == 5 && seen.last.round == 8);
 }
 
+static void a_single_update_is_removed(void **state) {
+    fixture *f = *state;
+    enum { LEN = 100000 };
+    fedserver_update_row row = a_lease(f);
+    uint8_t *body = malloc(LEN);
+    sums seen = {0};
+    assert_non_null(body);
+    for (uint8_t k = 1; k <= 4; k++) { /* two short bodies, two long ones */
+        memset(body, k, LEN);
+        row.lease = k;
+        must(f->store->update_add(f->db, &row, body, k <= 2 ? 1 : LEN, &f->err));
+    }
+    keep(f);
+    must(f->store->update_remove(f->db, row.task + 1, 1, &f->err)); /* it is not that task's */
+    must(f->store->update_remove(f->db, row.task, 9, &f->err));
+    must(f->store->update_remove(f->db, row.task, 4, &f->err));
+    f->store->rollback(f->db);
+    must(f->store->update_each(f->db, row.task, row.round, sum_up, &seen, &f->err));
+    assert_true(seen.count == 4 && seen.bytes == 1 + 2 + LEN * 7);
+    must(f->store->update_remove(f->db, row.task, 1, &f->err));
+    must(f->store->update_remove(f->db, row.task, 4, &f->err));
+    keep(f);
+    row.lease = 5;
+    memset(body, 5, LEN);
+    must(f->store->update_add(f->db, &row, body, LEN, &f->err));
+    free(body);
+    keep(f);
+    seen = (sums){0};
+    must(f->store->update_each(f->db, row.task, row.round, sum_up, &seen, &f->err));
+    assert_true(seen.count == 3 && seen.last.lease == 5 && seen.bytes == 2 + LEN * 8);
+}
+
+static void expect_refusal(fixture *f, uint64_t task, uint32_t round, const char *wanted) {
+    char said[20];
+    must(f->store->opening_refused(f->db, task, round, said, sizeof said, &f->err));
+    assert_string_equal(said, wanted);
+}
+
+static void expect_masks(fixture *f, uint64_t task, uint32_t round, bool wanted) {
+    char masks[4] = "";
+    bool found = !wanted;
+    must(f->store->opening_find(f->db, task, round, NULL, 0, &found, &f->err));
+    assert_int_equal(found, wanted);
+    must(f->store->opening_find(f->db, task, round, masks, 3, &found, &f->err));
+    assert_int_equal(found, wanted);
+    assert_string_equal(masks, wanted ? "abc" : "");
+}
+
+static void a_round_has_masks_or_a_refusal(void **state) {
+    fixture *f = *state;
+    const uint64_t task = a_lease(f).task;
+    expect_refusal(f, task, 1, "");
+    expect_masks(f, task, 1, false);
+    must(f->store->opening_refuse(f->db, task, 1, "no", &f->err));
+    must(f->store->opening_refuse(f->db, task, 1, "not a sum of two \xc3\xa4 and more", &f->err));
+    must(f->store->opening_put(f->db, task, 2, "abc", 3, &f->err));
+    keep(f);
+    expect_refusal(f, task, 1, "not a sum of two \xc3\xa4");
+    expect_masks(f, task, 1, false);
+    expect_refusal(f, task, 2, "");
+    expect_masks(f, task, 2, true);
+    must(f->store->opening_put(f->db, task, 1, "abc", 3, &f->err));
+    must(f->store->opening_refuse(f->db, task, 3, "no", &f->err));
+    must(f->store->opening_refuse(f->db, task, 3, "", &f->err));
+    must(f->store->opening_refuse(f->db, task, 2, "", &f->err));
+    keep(f);
+    expect_refusal(f, task, 1, "");
+    expect_masks(f, task, 1, true);
+    expect_refusal(f, task, 3, "");
+    expect_masks(f, task, 3, false);
+    must(f->store->opening_clear(f->db, task, 1, &f->err));
+    expect_masks(f, task, 1, false);
+    expect_masks(f, task, 2, true);
+}
+
 static void large_bodies_of_two_rounds_come_back(void **state) {
     fixture *f = *state;
     enum { LEN = 100000 };
@@ -569,6 +644,8 @@ int main(void) {
         WITH(a_visit_to_an_update_may_walk_over_all_of_them),
         WITH(updates_are_their_tasks),
         WITH(updates_are_their_rounds),
+        WITH(a_single_update_is_removed),
+        WITH(a_round_has_masks_or_a_refusal),
         WITH(large_bodies_of_two_rounds_come_back),
         WITH(bodies_of_any_size_come_back),
         WITH(pieces_are_put_together_in_their_order),

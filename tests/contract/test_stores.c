@@ -66,11 +66,12 @@ static void every_member_is_there(void **state) {
         MEMBER(delta_each),     MEMBER(delta_sum),      MEMBER(keyframe_add),
         MEMBER(keyframe_find),  MEMBER(keyframe_prune), MEMBER(round_put),
         MEMBER(round_each),     MEMBER(update_add),     MEMBER(update_each),
-        MEMBER(update_count),   MEMBER(update_clear),   MEMBER(piece_add),
-        MEMBER(piece_find),     MEMBER(piece_join),     MEMBER(piece_clear),
-        MEMBER(lease_prune),    MEMBER(audit_add),      MEMBER(audit_each),
-        MEMBER(audit_tasks),    MEMBER(metric_put),     MEMBER(writing),
-        MEMBER(upgrade),        MEMBER(task_renew),     MEMBER(copied),
+        MEMBER(update_count),   MEMBER(update_clear),   MEMBER(update_remove),
+        MEMBER(piece_add),      MEMBER(piece_find),     MEMBER(piece_join),
+        MEMBER(piece_clear),    MEMBER(lease_prune),    MEMBER(audit_add),
+        MEMBER(audit_each),     MEMBER(audit_tasks),    MEMBER(metric_put),
+        MEMBER(writing),        MEMBER(upgrade),        MEMBER(task_renew),
+        MEMBER(copied),
 #undef MEMBER
     };
     for (size_t k = 0; k < sizeof members / sizeof members[0]; k++) {

@@ -46,6 +46,9 @@ void fedserver_inquiry_free(fedserver_inquiry *q);
 fed_status fedserver_inquiry_digest(const fedserver_inquiry *q,
                                     uint8_t digest[FED_SHA256_SIZE]) FED_CHECKED;
 
+/** The word of a reply that names seals which can't be opened. */
+#define FEDSERVER_REPLY_SEALS "seals"
+
 /** What a helper answers. */
 typedef struct fedserver_reply {
     uint64_t generation, task;
@@ -53,7 +56,8 @@ typedef struct fedserver_reply {
     uint8_t set[FED_SHA256_SIZE];
     char word[32];      /* "": opened. "seals": some seals can't be opened. Else why it refuses. */
     char sentence[256]; /* for people; "" if word is "" */
-    uint32_t *unopened; /* with "seals": numbers of the question's devices, ascending */
+    /* with "seals", and then at least one: numbers of the question's devices, ascending */
+    uint32_t *unopened;
     size_t unopened_count;
     uint8_t *fields; /* packed; NULL unless word is "" */
     size_t fields_len;

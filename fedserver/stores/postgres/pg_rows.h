@@ -25,6 +25,8 @@ fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, co
 fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
                                     fedserver_update_visit visit, void *user,
                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_update_remove(void *db, uint64_t task, uint64_t lease,
+                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
 /** Check all updates' bodies against their checksums, and add the number of bodies to *bodies. */

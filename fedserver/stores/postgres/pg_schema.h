@@ -128,7 +128,7 @@
     "CREATE TABLE ledger (task BIGINT NOT NULL REFERENCES tasks, device BIGINT NOT NULL,"          \
     " taken BIGINT NOT NULL, last_round BIGINT NOT NULL, PRIMARY KEY (task, device));"             \
     "CREATE TABLE openings (task BIGINT NOT NULL REFERENCES tasks, round BIGINT NOT NULL,"         \
-    " masks BYTEA NOT NULL, PRIMARY KEY (task, round));"
+    " masks BYTEA NOT NULL, refusal TEXT NOT NULL DEFAULT '', PRIMARY KEY (task, round));"
 
 /* FEDSERVER_PG_LAYOUTS[k] turns layout k into layout k + 1. A new store runs all of them. Each has
  * one or two SQL texts, because C compilers need not accept longer strings. Only append entries;

@@ -155,6 +155,12 @@ fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size
     return walk_all(&w, err);
 }
 
+fed_status fedserver_pg_update_remove(void *db, uint64_t task, uint64_t lease, fed_error *err) {
+    /* S3 in docs/durability.md: one update is deleted, which is a lease's. */
+    assert(task != 0 && lease != 0);
+    return WRITE(UPDATE_REMOVE, INT(task), INT(lease));
+}
+
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round, fed_error *err) {
     /* S5 in docs/durability.md: only one task's updates are deleted. No task has the number 0. */
     assert(task != 0);

@@ -243,5 +243,6 @@ const fedserver_store fedserver_store_postgres = {
     .blob_find = fedserver_pg_blob_find,
     .update_add = fedserver_pg_update_add,
     .update_each = fedserver_pg_update_each,
+    .update_remove = fedserver_pg_update_remove,
     .update_clear = fedserver_pg_update_clear,
 };

@@ -1,4 +1,5 @@
-/* The table of openings: the sums of masks that helpers sent for rounds that close. */
+/* The table of openings: for rounds that close, the sums of masks that helpers sent, or why they
+ * refuse. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -8,6 +9,28 @@
 fed_status fedserver_sql_opening_put(void *db, uint64_t task, uint32_t round, const void *masks,
                                      size_t len, fed_error *err) {
     return WRITE(OPENING_PUT, INT(task), INT(round), BLOB(masks, len));
+}
+
+fed_status fedserver_sql_opening_refuse(void *db, uint64_t task, uint32_t round,
+                                        const char *refusal, fed_error *err) {
+    const uint8_t none[1] = {0};
+    if (refusal[0] == '\0') {
+        return WRITE(OPENING_AGREE, INT(task), INT(round));
+    }
+    return WRITE(OPENING_REFUSE, INT(task), INT(round), BLOB(none, 0), TEXT(refusal));
+}
+
+fed_status fedserver_sql_opening_refused(void *db, uint64_t task, uint32_t round, char *refusal,
+                                         size_t cap, fed_error *err) {
+    fedserver_sql_row row;
+    bool found = false;
+    refusal[0] = '\0';
+    FED_TRY(FIRST(OPENING_REFUSED, &row, &found, INT(task), INT(round)));
+    if (found) {
+        fedserver_sql_row_text(&row, 0, refusal, cap);
+        fedserver_sql_row_end(&row);
+    }
+    return FED_OK;
 }
 
 fed_status fedserver_sql_opening_find(void *db, uint64_t task, uint32_t round, void *masks,

@@ -56,6 +56,10 @@ fed_status fedserver_sql_opening_put(void *db, uint64_t task, uint32_t round, co
                                      size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_opening_find(void *db, uint64_t task, uint32_t round, void *masks,
                                       size_t len, bool *found, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_opening_refuse(void *db, uint64_t task, uint32_t round,
+                                        const char *refusal, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_opening_refused(void *db, uint64_t task, uint32_t round, char *refusal,
+                                         size_t cap, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_opening_clear(void *db, uint64_t task, uint32_t round,
                                        fed_error *err) FED_CHECKED;
 
@@ -167,6 +171,8 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .pass_find = fedserver_sql_pass_find, .pass_use = fedserver_sql_pass_use,                      \
     .pass_end = fedserver_sql_pass_end, .device_add = fedserver_sql_device_add,                    \
     .opening_put = fedserver_sql_opening_put, .opening_find = fedserver_sql_opening_find,          \
+    .opening_refuse = fedserver_sql_opening_refuse,                                                \
+    .opening_refused = fedserver_sql_opening_refused,                                              \
     .opening_clear = fedserver_sql_opening_clear, .device_put = fedserver_sql_device_put,          \
     .device_lease = fedserver_sql_device_lease, .device_revoke = fedserver_sql_device_revoke,      \
     .device_name = fedserver_sql_device_name, .device_rename = fedserver_sql_device_rename,        \

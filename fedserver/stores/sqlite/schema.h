@@ -111,7 +111,7 @@
     " taken INTEGER NOT NULL, last_round INTEGER NOT NULL, PRIMARY KEY (task, device))"            \
     " STRICT, WITHOUT ROWID;"                                                                      \
     "CREATE TABLE openings (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"       \
-    " masks BLOB NOT NULL, PRIMARY KEY (task, round)) STRICT;"
+    " masks BLOB NOT NULL, refusal TEXT NOT NULL DEFAULT '', PRIMARY KEY (task, round)) STRICT;"
 
 /*
  * The tables of a new server.db.

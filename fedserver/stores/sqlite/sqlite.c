@@ -242,5 +242,6 @@ const fedserver_store fedserver_store_sqlite = {
     .blob_find = fedserver_sqlite_blob_find,
     .update_add = fedserver_sqlite_update_add,
     .update_each = fedserver_sqlite_update_each,
+    .update_remove = fedserver_sqlite_update_remove,
     .update_clear = fedserver_sqlite_update_clear,
 };

@@ -259,6 +259,15 @@ fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_chec
     return status == FED_EFORMAT ? FED_OK : status;
 }
 
+fed_status fedserver_sqlite_update_remove(void *user, uint64_t task, uint64_t lease,
+                                          fed_error *err) {
+    fedserver_database *db = user;
+    /* S3 in docs/durability.md: one update is deleted, which is a lease's. */
+    assert(task != 0 && lease != 0);
+    db->cleared = true; /* its file may end earlier now (S9 in docs/durability.md) */
+    return WRITE(UPDATE_REMOVE, INT(task), INT(lease));
+}
+
 fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
                                          fed_error *err) {
     fedserver_database *db = user;

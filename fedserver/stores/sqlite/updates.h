@@ -12,6 +12,8 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
 fed_status fedserver_sqlite_update_each(void *db, uint64_t task, uint32_t round,
                                         fedserver_update_visit visit, void *user,
                                         fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_remove(void *user, uint64_t task, uint64_t lease,
+                                          fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
                                          fed_error *err) FED_CHECKED;
 

@@ -345,6 +345,12 @@ FED_TEST_WITH(compare_says_what_is_wrong, fed_program *f) {
     assert_runs(f, "compare x.f32 --format xml", 2, "text, csv or json, not xml");
 }
 
+FED_TEST_WITH(codec_ring_makes_no_file, fed_program *f) {
+    assert_runs(f, "encode --codec ring:b=5 x.f32 y", 2, "codec ring makes no file");
+    assert_runs(f, "compare x.f32 --codecs sbc,ring", 2, "codec ring makes no file");
+    assert_runs(f, "encode --codec ring:b=1 x.f32 y", 2, "b");
+}
+
 FED_TEST_WITH(help_is_no_error, fed_program *f) {
     assert_runs(f, "--help", 0, "usage: fedcodec encode");
 }

@@ -169,6 +169,32 @@ FED_TEST_WITH(the_noise_of_an_opening_has_its_variance, coordinator *c) {
     assert_true(fabs(squares / count / t->settled.sigma2 - 1) < 0.01);
 }
 
+/* As where a helper can't open some seals: what is left is another set, or too few updates. */
+FED_TEST_WITH(a_set_that_loses_updates_is_named_anew_and_charged_once, coordinator *c) {
+    coordinator_task(c, TASK_OF("3", "3", ", \"participations\": 1"));
+    test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    fed_error err = {0};
+    uint8_t whole[FED_SHA256_SIZE];
+    play(c, d, 2);
+    fedserver_training *t = task_of(c);
+    t->round.phase = FEDSERVER_ROUND_CLOSING;
+    assert_fed_ok_err(fedserver_ledger_charge(&c->server->rounds, t, &err));
+    memcpy(whole, t->settled.set_digest, sizeof whole);
+    t->sum.updates = t->round.received = 1;
+    assert_fed_ok_err(fedserver_ledger_left_out(t, &err));
+    assert_memory_not_equal(whole, t->settled.set_digest, sizeof whole);
+    assert_true(t->settled.sigma2 > 0);
+    t->round.phase = FEDSERVER_ROUND_OPEN;
+    assert_fed_ok_err(fedserver_ledger_left_out(t, &err));
+    assert_true(t->settled.sigma2 == 0);
+    t->round.phase = FEDSERVER_ROUND_CLOSING;
+    t->sum.updates = t->round.received = 2;
+    assert_fed_ok_err(fedserver_ledger_charge(&c->server->rounds, t, &err));
+    assert_memory_equal(whole, t->settled.set_digest, sizeof whole);
+    expect_ledger(c, "1:1@1 2:1@1 ");
+    t->round.phase = FEDSERVER_ROUND_OPEN;
+}
+
 FED_TEST_WITH(the_divisor_is_the_goal_and_never_the_count, coordinator *c) {
     float change[VALUES], before[VALUES];
     coordinator_task(c, TASK_OF("1", "3", ", \"participations\": 2, \"minimum\": 1"));

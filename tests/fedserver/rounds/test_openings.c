@@ -2,197 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/openings.h"
 
-#include <math.h>
-#include <stdio.h>
-
 #include "coordinator_fixture.h"
-#include "fed/own_metrics.h"
 #include "fed_cases.h"
-#include "fedserver/private_helper.h"
-
-enum { DEVICES = 4, INPUTS = 100, VALUES = 2 * INPUTS + 2, HEAD = 28, BITS = 6 };
-
-#define TASK                                                                                       \
-    "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\", \"clip\": 1,"                \
-    " \"codec_down\": \"float32\", \"cohort\": 4, \"goal\": 4, \"minimum\": 2, \"rounds\": "       \
-    "2%s%s%s}"
-
-typedef struct federation {
-    test_device device[DEVICES], helper_device;
-    fed_assignment work[DEVICES];
-    float before[VALUES];
-    uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
-    char state[300];
-    fedserver_helper *helper;
-    fed_error err;
-} federation;
-
-static federation *begin(coordinator *c, bool masked) {
-    federation *f = calloc(1, sizeof *f);
-    char hex[2 * FED_SEAL_KEY + 1], task[1024];
-    assert_non_null(f);
-    assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
-    fed_hex(f->key, sizeof f->key, hex);
-    snprintf(task, sizeof task, TASK, masked ? ", \"helper\": \"" : "", masked ? hex : "",
-             masked ? "\"" : "");
-    coordinator_task(c, task);
-    for (size_t k = 0; k < DEVICES; k++) {
-        f->device[k] = coordinator_enrol(c);
-    }
-    f->helper_device =
-        coordinator_enrol_as(c, &(fedserver_grant){.role = FEDSERVER_ROLE_HELPER, .ttl_s = 3600});
-    for (size_t k = 0; k < DEVICES; k++) {
-        f->work[k] = device_ask_work(c, &f->device[k]);
-        assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
-        assert_int_equal(f->work[k].privacy.helpers, masked);
-    }
-    assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 0, f->before, NULL),
-                     200);
-    snprintf(f->state, sizeof f->state, "%s/helper-state.db", c->directory);
-    fedserver_helper_options options = {.path = f->state, .least = 2};
-    memcpy(options.secret, f->secret, sizeof options.secret);
-    assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
-    return f;
-}
-
-static void end(federation *f) {
-    fedserver_helper_close(f->helper);
-    remove(f->state);
-    free(f);
-}
-
-/* The terms, from what the device was told and has downloaded. */
-static fed_private_terms terms_of(const federation *f, size_t k) {
-    const fed_assignment *a = &f->work[k];
-    fed_private_terms t = {.task = a->task.id, .round = a->round, .privacy = a->privacy};
-    const fed_privacy_fields shape = fed_privacy_shape(&a->privacy, BITS, 1, VALUES);
-    fed_writer w;
-    fed_writer_growing(&w);
-    for (size_t i = 0; i < VALUES; i++) {
-        fed_write_f32(&w, f->before[i]);
-    }
-    fed_sha256(w.data, w.len, t.model);
-    fed_writer_free(&w);
-    fed_sha256(a->task.model, strlen(a->task.model), t.layout);
-    memcpy(t.codec_up, a->task.codec_up, sizeof t.codec_up);
-    t.width = shape.width;
-    t.fields = shape.fields;
-    fed_privacy_draw(t.task, t.round, t.draw);
-    return t;
-}
-
-static void encode(const federation *f, size_t k, fed_writer *w) {
-    float x[VALUES];
-    for (size_t i = 0; i < VALUES; i++) {
-        x[i] = 0.02F * sinf((float)(k * 37 + i));
-    }
-    device_encode(&f->work[k], x, 1, w);
-}
-
-/* An update under these terms, signed by device `signer`. */
-static void encode_masked(const federation *f, size_t k, size_t signer,
-                          const fed_private_terms *terms, fed_writer *w) {
-    fed_private sealed;
-    uint8_t seeds[FED_HELPERS][FED_SEED];
-    fed_error err = {0};
-    fed_writer plain;
-    fed_writer_growing(&plain);
-    encode(f, k, &plain);
-    uint8_t *fields = plain.data + HEAD + FED_PRIVATE_HEAD;
-    assert_fed_ok_err(
-        fed_private_seal(terms, f->work[k].lease, &f->device[signer].key, &sealed, seeds, &err));
-    assert_fed_ok(fed_private_mask_packed(seeds[0], terms->width, fields, (size_t)terms->fields));
-    fed_write_bytes(w, plain.data, HEAD);
-    fed_write_u8(w, FED_OWN_ENVELOPE);
-    fed_private_write(w, &sealed);
-    fed_write_bytes(w, fields, plain.len - HEAD - FED_PRIVATE_HEAD);
-    fed_writer_free(&plain);
-}
-
-static answer post(coordinator *c, const test_device *d, const fed_writer *w) {
-    return coordinator_ask(c, d, "POST", "/v1/update", "", w->data, w->len);
-}
-
-static void send(coordinator *c, const federation *f, size_t k, bool masked) {
-    fed_writer w;
-    fed_writer_growing(&w);
-    if (masked) {
-        const fed_private_terms terms = terms_of(f, k);
-        encode_masked(f, k, k, &terms, &w);
-    } else {
-        encode(f, k, &w);
-    }
-    answer a = post(c, &f->device[k], &w);
-    answer_expect(&a, 200, "");
-    fed_writer_free(&w);
-}
-
-static answer ask(coordinator *c, const federation *f, const test_device *who) {
-    uint8_t body[FED_SEAL_KEY + 4];
-    fed_writer w;
-    fed_writer_fixed(&w, body, sizeof body);
-    fed_write_bytes(&w, f->key, sizeof f->key);
-    fed_write_u32(&w, 0);
-    return coordinator_ask(c, who, "POST", "/v1/helper", "", body, w.len);
-}
-
-/* What the helper answers now. */
-static fedserver_reply reply_to(coordinator *c, federation *f) {
-    fedserver_inquiry q;
-    fedserver_reply reply;
-    fed_reader r;
-    answer a = ask(c, f, &f->helper_device);
-    assert_int_equal(a.status, 200);
-    fed_reader_init(&r, a.body, a.len);
-    assert_fed_ok(fedserver_inquiry_read(&r, &q));
-    assert_fed_ok(fed_reader_end(&r));
-    assert_fed_ok(fedserver_helper_answer(f->helper, &q, &reply, &f->err));
-    fedserver_inquiry_free(&q);
-    answer_free(&a);
-    return reply;
-}
-
-/* Send a reply in pieces of this many bytes. Returns the last answer. */
-static answer open_with(coordinator *c, const federation *f, const fedserver_reply *reply,
-                        size_t most) {
-    fed_writer whole, piece;
-    answer last = {0};
-    fed_writer_growing(&whole);
-    fedserver_reply_write(&whole, reply);
-    for (size_t at = 0; at < whole.len;) {
-        const size_t n = whole.len - at < most ? whole.len - at : most;
-        fed_piece head = {.task = reply->task,
-                          .round = reply->round,
-                          .lease = 1,
-                          .digest = fed_digest_bytes(whole.data, whole.len),
-                          .total = whole.len,
-                          .offset = at};
-        answer_free(&last);
-        fed_writer_growing(&piece);
-        fed_piece_write(&piece, &head);
-        fed_write_bytes(&piece, whole.data + at, n);
-        last =
-            coordinator_ask(c, &f->helper_device, "POST", "/v1/opening", "", piece.data, piece.len);
-        fed_writer_free(&piece);
-        at += n;
-        assert_int_equal(last.status, at < whole.len ? 202 : last.status);
-    }
-    fed_writer_free(&whole);
-    return last;
-}
-
-static void open_round(coordinator *c, federation *f, size_t most) {
-    fedserver_reply reply = reply_to(c, f);
-    assert_string_equal(reply.word, "");
-    answer a = open_with(c, f, &reply, most);
-    answer_expect(&a, 200, "");
-    fedserver_reply_free(&reply);
-}
-
-static void model_of(coordinator *c, const federation *f, float values[VALUES]) {
-    memset(values, 0, VALUES * sizeof *values);
-    assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 1, values, NULL), 200);
-}
+#include "fedserver/rounds/masked.h"
+#include "private_federation.h"
 
 static void play(bool masked, bool crash, float values[VALUES]) {
     coordinator c;
@@ -367,6 +180,7 @@ FED_TEST_WITH(a_refusal_leaves_the_round_waiting, coordinator *c) {
     answer a = open_with(c, f, &reply, 100000);
     answer_expect(&a, 200, "");
     assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 1, values, NULL), 404);
+    coordinator_wait(c, FEDSERVER_ASK_FIRST_MS);
     open_round(c, f, 100000);
     model_of(c, f, values);
     end(f);
@@ -632,6 +446,212 @@ FED_TEST_WITH(only_a_helper_asks_and_only_for_its_own_key, coordinator *c) {
     a = coordinator_ask(c, &f->helper_device, "POST", "/v1/opening", "", "x", 1);
     answer_expect(&a, 400, "bad_opening");
     end(f);
+}
+
+/* The task about which the helper is asked now; 0: none. */
+static uint64_t asked_about(coordinator *c, const federation *f) {
+    fedserver_inquiry q = {.count = 0};
+    fed_reader r;
+    answer a = ask(c, f, &f->helper_device);
+    if (a.status == 200) {
+        fed_reader_init(&r, a.body, a.len);
+        assert_fed_ok(fedserver_inquiry_read(&r, &q));
+    } else {
+        assert_int_equal(a.status, 204);
+    }
+    const uint64_t task = q.count > 0 ? q.terms.task : 0;
+    fedserver_inquiry_free(&q);
+    answer_free(&a);
+    return task;
+}
+
+FED_TEST_WITH(a_refused_task_hides_no_other_of_its_helper, coordinator *c) {
+    federation *f = begin(c, true), *other = calloc(1, sizeof *other);
+    float values[VALUES];
+    assert_non_null(other);
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    *other = *f;
+    begin_task(c, other, true, "");
+    assert_int_equal(asked_about(c, f), 1);
+    refuse(c, f, 1);
+    assert_int_equal(asked_about(c, f), 0);
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, other, k, true);
+    }
+    assert_int_equal(asked_about(c, f), 2);
+    coordinator_wait(c, FEDSERVER_ASK_FIRST_MS);
+    assert_int_equal(asked_about(c, f), 1); /* its turn, as it was asked about longer ago */
+    assert_int_equal(asked_about(c, f), 2);
+    refuse(c, f, 1);
+    open_round(c, other, 100000);
+    model_of(c, other, values);
+    free(other);
+    end(f);
+}
+
+FED_TEST_WITH(a_refused_task_is_asked_about_after_growing_pauses, coordinator *c) {
+    federation *f = begin(c, true);
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    int64_t pause_ms = FEDSERVER_ASK_FIRST_MS;
+    for (int k = 0; k < 10; k++) {
+        assert_int_equal(asked_about(c, f), 1);
+        refuse(c, f, 1);
+        coordinator_wait(c, pause_ms - 1);
+        assert_int_equal(asked_about(c, f), 0);
+        coordinator_wait(c, 1);
+        pause_ms = 2 * pause_ms < FEDSERVER_ASK_MOST_MS ? 2 * pause_ms : FEDSERVER_ASK_MOST_MS;
+    }
+    refuse(c, f, 1);
+    c->now_ms -= INT64_C(3600) * 1000; /* the wall clock is set back: no wait without an end */
+    assert_int_equal(asked_about(c, f), 1);
+    refuse(c, f, 1);
+    assert_int_equal(asked_about(c, f), 0);
+    coordinator_restart(c);
+    assert_int_equal(asked_about(c, f), 1);
+    end(f);
+}
+
+/* A helper that waits is asked when the pause is over, not when its patience is. */
+FED_TEST_WITH(a_held_question_comes_when_the_pause_is_over, coordinator *c) {
+    federation *f = begin(c, true);
+    uint8_t body[FED_SEAL_KEY + 4];
+    fed_writer w;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    refuse(c, f, 1);
+    coordinator_wait(c, 400);
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_write_bytes(&w, f->key, sizeof f->key);
+    fed_write_u32(&w, 50000);
+    answer a = coordinator_ask(c, &f->helper_device, "POST", "/v1/helper", "", body, w.len);
+    assert_true(a.hold);
+    assert_int_equal(a.hold_ms, FEDSERVER_ASK_FIRST_MS - 400);
+    answer_free(&a);
+    end(f);
+}
+
+FED_TEST_WITH(the_status_names_the_helper_and_what_it_says, coordinator *c) {
+    federation *f = begin(c, true);
+    char key[2 * FED_SEAL_KEY + 1], helper[64], since[40], words[200];
+    const time_t seconds = (time_t)(c->now_ms / 1000);
+    struct tm utc;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    assert_non_null(gmtime_r(&seconds, &utc));
+    strftime(since, sizeof since, "since %H:%M:%S UTC", &utc);
+    fed_hex(f->key, sizeof f->key, key);
+    snprintf(helper, sizeof helper, "its helper (key %.16s)", key);
+    snprintf(words, sizeof words, "%s to open the sum of 4 updates, %s", helper, since);
+    coordinator_wait(c, 5000);
+    expect_waits(c, words);
+    for (int k = 0; k < 2; k++) {
+        refuse(c, f, 1);
+        expect_waits(c, "; it refuses (minimum): a sum of 4 devices is asked for; this helper");
+        coordinator_restart(c);
+        expect_waits(c, words);
+        expect_waits(c, "; it refuses (minimum): a sum of 4 devices is asked for; this helper");
+    }
+    open_round(c, f, 100000);
+    const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
+    assert_false(t->asking.waits);
+    assert_string_equal(t->asking.refusal, "");
+    end(f);
+}
+
+/* After 1, 2, 4, 8, 16, 32, 64 minutes, and every hour. */
+FED_TEST_WITH(the_log_says_more_and_more_seldom_that_a_round_waits, coordinator *c) {
+    federation *f = begin_with(c, "");
+    coordinator_wait(c, 59 * 1000);
+    assert_int_equal(times_said("still waits for its helper (key 04"), 0);
+    coordinator_wait(c, 1000);
+    for (int minute = 1; minute < 64; minute++) {
+        coordinator_wait(c, 60 * 1000);
+    }
+    assert_int_equal(times_said("round 1: still waits for its helper (key 04"), 7);
+    for (int minute = 0; minute < 240; minute++) {
+        coordinator_wait(c, 60 * 1000);
+    }
+    assert_int_equal(times_said("still waits for its helper"), 4);
+    end(f);
+}
+
+/* The devices get the next round's work. */
+static void next_round(coordinator *c, federation *f) {
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
+    }
+    memset(f->before, 0, sizeof f->before);
+    assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, f->work[0].version,
+                                     f->before, NULL),
+                     200);
+}
+
+/* In the second round a device ignores its clip. The strategy's momentum moves nothing, either. */
+static void play_too_long(bool crash) {
+    coordinator c;
+    coordinator_setup(&c);
+    federation *f = begin_more(&c, true, ", \"strategy\": \"fedavgm:m=0.9\"");
+    float after[VALUES] = {0};
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(&c, f, k, true);
+    }
+    open_round(&c, f, 100000);
+    next_round(&c, f);
+    f->ignores[DEVICES - 1] = true;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(&c, f, k, true);
+    }
+    if (crash) {
+        coordinator_restart(&c);
+    }
+    said[0] = '\0';
+    c.server->rounds.log = &heard;
+    open_round(&c, f, 100000);
+    assert_non_null(strstr(said, "round 2: its 4 updates are lost, and the model stays"));
+    assert_int_equal(device_download(&c, &f->device[0], &f->work[0].task, -1, 2, after, NULL), 200);
+    assert_memory_equal(f->before, after, sizeof after);
+    end(f);
+    coordinator_teardown(&c);
+}
+
+FED_TEST(a_sum_that_is_too_long_is_lost_and_the_model_stays) {
+    play_too_long(false);
+    play_too_long(true);
+}
+
+/* All devices send the same vector, as long as the clip allows. */
+FED_TEST_WITH(the_longest_honest_sum_counts, coordinator *c) {
+    federation *f = begin(c, true);
+    float after[VALUES];
+    f->along = true;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    said[0] = '\0';
+    c->server->rounds.log = &heard;
+    open_round(c, f, 100000);
+    model_of(c, f, after);
+    double squares = 0;
+    for (size_t i = 0; i < VALUES; i++) {
+        squares += pow(after[i] - f->before[i], 2);
+    }
+    assert_true(squares > 0.9); /* the clip is 1 */
+    assert_string_equal(said, "");
+    end(f);
+}
+
+FED_TEST(the_longest_sum_grows_with_updates_and_noise) {
+    const fedcodec_ring ring = {.shape = {.reach = 12.5, .fields = 64}};
+    assert_true(fabs(fedserver_masked_longest(&ring, 1, 0) - 12.5) < 1e-6);
+    assert_true(fabs(fedserver_masked_longest(&ring, 400, 0) - 5000) < 1e-4);
+    assert_true(fabs(fedserver_masked_longest(&ring, 1, 100) - (12.5 + 10 * (8 + 8))) < 1e-6);
 }
 
 int main(void) {

@@ -331,6 +331,57 @@ static void a_round_that_closes_gives_no_lease_and_counts_nothing(void) {
     assert_int_equal(round.closing_ms, 0);
 }
 
+/* Three slots, of which at least two must report. */
+static const fedserver_round_rules pairs = {
+    .rounds = 2, .cohort = 3, .goal = 3, .minimum = 2, .deadline_ms = 1000};
+
+static fedserver_round_action pairs_step(fedserver_round *round, fedserver_round_event event,
+                                         int64_t now_ms) {
+    return fedserver_round_step(&pairs, round, event, now_ms);
+}
+
+static fedserver_round pairs_close(void) {
+    fedserver_round round = {0};
+    pairs_step(&round, FEDSERVER_ON_START, 0);
+    for (int k = 0; k < 3; k++) {
+        pairs_step(&round, FEDSERVER_ON_CHECKIN_NEW, 100);
+        pairs_step(&round, FEDSERVER_ON_UPDATE_LEASED, 200);
+    }
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_TICK, 200), FEDSERVER_DO_CLOSE);
+    return round;
+}
+
+static void without_an_update_that_cant_be_opened_the_round_goes_on_closing(void) {
+    fedserver_round round = pairs_close();
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_LEFT_OUT, 300), FEDSERVER_DO_LEAVE_OUT);
+    assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
+    assert_int_equal(round.closing_ms, 200);
+    assert_int_equal(round.received, 2);
+    assert_int_equal(round.leased, 2);
+    assert_int_equal(round.attempt, 1);
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_TICK, 9000), FEDSERVER_DO_NOTHING);
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_COMMITTED, 9000), FEDSERVER_DO_OPEN);
+}
+
+static void with_too_few_that_can_be_opened_the_next_attempt_opens(void) {
+    fedserver_round round = pairs_close();
+    for (uint32_t left = 2; left > 0; left--) {
+        assert_int_equal(pairs_step(&round, FEDSERVER_ON_LEFT_OUT, 300), FEDSERVER_DO_LEAVE_OUT);
+        assert_int_equal(round.received, left);
+    }
+    assert_int_equal(round.phase, FEDSERVER_ROUND_OPEN);
+    assert_int_equal(round.closing_ms, 0);
+    assert_int_equal(round.attempt, 2);
+    assert_int_equal(round.number, 1);
+    assert_int_equal(round.leased, 1);
+    assert_int_equal(round.deadline_ms, 0); /* it runs from the next lease on */
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_TICK, 9000), FEDSERVER_DO_NOTHING);
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_CHECKIN_NEW, 9000), FEDSERVER_DO_LEASE);
+    assert_int_equal(round.deadline_ms, 10000);
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_UPDATE_LEASED, 9100), FEDSERVER_DO_COUNT);
+    assert_int_equal(pairs_step(&round, FEDSERVER_ON_TICK, 10000), FEDSERVER_DO_CLOSE);
+}
+
 static void only_a_round_that_closes_can_be_committed(void) {
     fedserver_round round = opened();
     EXPECT(&round, COMMITTED, 100, NOTHING);
@@ -422,6 +473,9 @@ static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t 
              event == FEDSERVER_ON_LEASE_ENDED)) {
             continue;
         }
+        if (event == FEDSERVER_ON_LEFT_OUT && (round.received == 0 || r->staleness > 0)) {
+            continue;
+        }
         for (int64_t wait_ms = 0; wait_ms <= 1000; wait_ms += 500) {
             fedserver_round next = round;
             fedserver_round_action action =
@@ -434,6 +488,9 @@ static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t 
                 const bool closing = round.phase == FEDSERVER_ROUND_CLOSING;
                 assert_int_equal(next.received, round.received + !closing);
                 assert_int_equal(next.ahead, round.ahead + closing);
+            } else if (action == FEDSERVER_DO_LEAVE_OUT) {
+                assert_int_equal(next.received, round.received - 1);
+                assert_true(next.phase != FEDSERVER_ROUND_CLOSING || next.received >= r->minimum);
             } else if (action >= FEDSERVER_DO_LEASE_AGAIN) {
                 assert_memory_equal(&next, &round, sizeof next);
             }
@@ -482,6 +539,8 @@ int main(void) {
         fed_unit_test(asynchronous_too_old_an_update_is_refused),
         fed_unit_test(an_update_weighs_less_the_older_its_model_is),
         fed_unit_test(a_round_that_closes_gives_no_lease_and_counts_nothing),
+        fed_unit_test(without_an_update_that_cant_be_opened_the_round_goes_on_closing),
+        fed_unit_test(with_too_few_that_can_be_opened_the_next_attempt_opens),
         fed_unit_test(only_a_round_that_closes_can_be_committed),
         fed_unit_test(asynchronous_while_a_round_closes_updates_count_in_the_next),
         fed_unit_test(asynchronous_no_update_counts_after_the_last_round),
