@@ -113,6 +113,7 @@ static fed_status make_terms(const fedclient *client, const fedclient_job *job,
     memcpy(terms->codec_up, told->task.codec_up, sizeof terms->codec_up);
     terms->width = ring->shape.width;
     terms->fields = ring->shape.fields;
+    terms->sent = ring->shape.sent;
     memcpy(terms->draw, ring->draw, sizeof terms->draw);
     terms->privacy = told->privacy;
     return FED_OK;

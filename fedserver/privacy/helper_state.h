@@ -8,6 +8,7 @@
 
 #include "fed/error.h"
 #include "fed/hash.h"
+#include "fedserver/privacy/promised_noise.h"
 
 typedef struct fedserver_helper_state fedserver_helper_state;
 
@@ -42,5 +43,23 @@ fed_status fedserver_helper_state_taken(fedserver_helper_state *state, uint64_t 
 fed_status fedserver_helper_state_take(fedserver_helper_state *state, uint64_t task,
                                        const uint8_t device[FED_SHA256_SIZE], uint32_t round,
                                        fed_error *err) FED_CHECKED;
+
+/** Does a task promise what it promised when its first round was opened? The first call for a task
+ * stores that. *same: yes. */
+fed_status fedserver_helper_state_promise(fedserver_helper_state *state, uint64_t task,
+                                          const uint8_t promise[FEDSERVER_PROMISE], bool *same,
+                                          fed_error *err) FED_CHECKED;
+
+/** Store the key of a round's noise in place of that of the task's round before, which is gone
+ * with the commit. */
+fed_status fedserver_helper_state_keep_noise(fedserver_helper_state *state,
+                                             const fedserver_opened *which,
+                                             const uint8_t key[FEDSERVER_NOISE_KEY],
+                                             fed_error *err) FED_CHECKED;
+/** Read it. *found: it was not deleted yet. */
+fed_status fedserver_helper_state_noise(fedserver_helper_state *state,
+                                        const fedserver_opened *which,
+                                        uint8_t key[FEDSERVER_NOISE_KEY], bool *found,
+                                        fed_error *err) FED_CHECKED;
 
 #endif

@@ -104,6 +104,9 @@ fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training 
     t->settled.clip = told.clip;
     t->settled.sigma2 = told.sigma2;
     t->settled.rho = fedserver_promise_of(&t->task, &t->arch.layout).cost;
+    if (!fedserver_task_adds_noise(&t->task)) {
+        return FED_OK; /* the helper has a key of its own */
+    }
     const fed_status status = fed_random(t->settled.noise_key, sizeof t->settled.noise_key);
     return status == FED_OK
                ? FED_OK
@@ -115,7 +118,7 @@ fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_train
     (void)rounds;
     const size_t fields = ring->shape.fields;
     fedserver_variance variance;
-    if (!fedserver_task_promises(&t->task)) {
+    if (!fedserver_task_adds_noise(&t->task)) {
         return FED_OK;
     }
     /* S19 in docs/durability.md: the round is charged. */

@@ -14,7 +14,8 @@
  *     fedserver_ledger_allows   before a lease, and when an update comes: is a participation left?
  *     fedserver_ledger_charge   in the transaction that settles the set: charges each device of it,
  *                               and draws the key of the round's noise
- *     fedserver_ledger_open     when the version is made: adds the noise to the sum
+ *     fedserver_ledger_open     when the version is made: adds the noise to the sum, unless the
+ *                               helper adds it
  *     fedserver_ledger_next     in the transaction that commits the round, which deletes the key
  *
  * The noise is a function of key and set. So a version that is made again, after a death, has the

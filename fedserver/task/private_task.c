@@ -28,6 +28,11 @@ bool fedserver_task_has_helper(const fedserver_task *task) {
     return task->helper[0] != '\0';
 }
 
+bool fedserver_task_adds_noise(const fedserver_task *task) {
+    return fedserver_task_promises(task) &&
+           (!fedserver_task_has_helper(task) || strcmp(task->noise, "both") == 0);
+}
+
 static double multiplier(const fedserver_task *task) {
     return fedserver_privacy_z(task->epsilon, task->delta, task->participations, 1);
 }
@@ -77,8 +82,9 @@ fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_lay
     const fed_privacy_fields shape = shape_of(task, &told, layout);
     const double goal = task->rules.goal, z = multiplier(task);
     /* the noise of one device's share: z D g sqrt(k') in lengths of the clip */
+    const int times = fedserver_task_has_helper(task) && fedserver_task_adds_noise(task) ? 2 : 1;
     const double noise =
-        sqrt(told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
+        sqrt(times * told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
     const double ratio = noise / goal / sqrt(task->rules.rounds);
     return (fedserver_promise){.z = z,
                                .cost = fedserver_privacy_cost(z, 1),
@@ -192,6 +198,12 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
     return first_of(faults, sizeof faults / sizeof faults[0], id, why);
 }
 
+static bool is_noise_of(const fedserver_task *task) {
+    const bool helper = fedserver_task_has_helper(task);
+    return task->noise[0] == '\0' || strcmp(task->noise, helper ? "helper" : "coordinator") == 0 ||
+           (helper && strcmp(task->noise, "both") == 0);
+}
+
 static fed_status check_promise(const fedserver_task *task, const fed_arch *arch,
                                 fedserver_field_id *id, fed_error *why) {
     const bool promises = fedserver_task_promises(task);
@@ -204,9 +216,11 @@ static fed_status check_promise(const fedserver_task *task, const fed_arch *arch
         {promises && task->clip == 0, FEDSERVER_FIELD_EPSILON,
          "noise hides updates of a bounded length only; let codec_up be ring:b=5 and clip that "
          "length"},
-        {promises && fedserver_task_has_helper(task), FEDSERVER_FIELD_HELPER,
-         "the coordinator adds the noise of epsilon, so it would read the sum without noise; leave "
-         "helper or epsilon out"},
+        {!promises && task->noise[0] != '\0', FEDSERVER_FIELD_NOISE,
+         "it belongs to a promise; let epsilon say which one, or leave noise out"},
+        {!is_noise_of(task), FEDSERVER_FIELD_NOISE,
+         "a helper adds the noise where there is one, so noise is helper or both; without a helper "
+         "it is coordinator"},
         {promises && task->delta == 0, FEDSERVER_FIELD_DELTA,
          "it is missing: how often the promise of epsilon may fail, such as 1e-5"},
         {promises && task->participations == 0, FEDSERVER_FIELD_PARTICIPATIONS,

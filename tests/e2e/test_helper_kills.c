@@ -12,6 +12,7 @@
 #include "fed_digits.h"
 #include "fed_operator.h"
 #include "fed_program.h"
+#include "fedserver/privacy/helper_state.h"
 
 enum { LIMIT_MS = 240 * 1000, DEVICES = 3, ROUNDS = 40, MOST = 4 << 20, WORDS = 20 };
 
@@ -159,9 +160,9 @@ static pid_t start_helper(const world *w, const char *token) {
     return spawn(args, out, w->helper_log);
 }
 
-/* Wait for the helper's key, and queue a task that names it. */
-static void queue_task(world *w) {
-    char path[320], json[700];
+/* Wait for the helper's key, and queue a task that names it. rest: further keys. */
+static void queue_task(world *w, const char *rest) {
+    char path[320], json[800];
     const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
     snprintf(path, sizeof path, "%s/h/helper.pem", w->p.directory);
     while (access(path, R_OK) != 0) {
@@ -171,8 +172,8 @@ static void queue_task(world *w) {
     snprintf(json, sizeof json,
              "{\"model\": \"lr\", \"rounds\": %d, \"cohort\": %d, \"minimum\": %d,\n"
              " \"deadline_s\": 600, \"local_steps\": 2, \"codec_up\": \"ring:b=5\", \"clip\": 1,\n"
-             " \"codec_down\": \"float32\", \"helper\": \"%s\"}\n",
-             ROUNDS, DEVICES, DEVICES, key);
+             " \"codec_down\": \"float32\", \"helper\": \"%s\"%s}\n",
+             ROUNDS, DEVICES, DEVICES, key, rest);
     free(key);
     fed_test_put(w->p.directory, "task.json", json, strlen(json));
     assert_runs(&w->p, "task --dir c task.json", 0, "task 1 is queued");
@@ -216,7 +217,7 @@ static unsigned await_a_closed_round(const world *w) {
 FED_TEST_WITH(helper_and_coordinator_are_killed_and_each_round_commits_once, world *w) {
     pid_t device[DEVICES];
     pid_t coordinator = start_coordinator(w), helper = start_helper(w, w->helper_token);
-    queue_task(w);
+    queue_task(w, "");
     for (unsigned k = 0; k < DEVICES; k++) {
         device[k] = start_device(w, k);
     }
@@ -240,6 +241,61 @@ FED_TEST_WITH(helper_and_coordinator_are_killed_and_each_round_commits_once, wor
     assert_true(count(w->helper_log, "a sum of 3 devices") >= ROUNDS);
     assert_int_equal(access(key, R_OK), 0);
     kill_it(helper);
+    kill_it(coordinator);
+}
+
+/* Of how many rounds, from the first on, does the helper's store have the row? */
+static unsigned rounds_opened(const world *w) {
+    char path[320];
+    fed_error err = {0};
+    fedserver_helper_state *state = NULL;
+    unsigned rounds = 0;
+    snprintf(path, sizeof path, "%s/h/helper.db", w->p.directory);
+    assert_fed_ok_err(fedserver_helper_state_open(path, &state, &err));
+    for (bool found = true; found; rounds += found) {
+        uint8_t set[FED_SHA256_SIZE];
+        const fedserver_opened which = {.task = 1, .round = rounds + 1};
+        assert_fed_ok_err(fedserver_helper_state_find(state, &which, &found, set, &err));
+    }
+    fedserver_helper_state_close(state);
+    return rounds;
+}
+
+/* The helper dies again and again, wherever it is. A round that the coordinator has was charged at
+ * the helper before, and no charge is taken twice: the last round needs the last one. */
+FED_TEST_WITH(a_helper_that_adds_noise_is_killed_often_and_charges_each_round_once, world *w) {
+    enum { KILLS = 12 };
+    char rest[200];
+    pid_t device[DEVICES];
+    pid_t coordinator = start_coordinator(w), helper = start_helper(w, w->helper_token);
+    snprintf(rest, sizeof rest, ", \"epsilon\": 50, \"delta\": 1e-5, \"participations\": %d",
+             ROUNDS);
+    queue_task(w, rest);
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device[k] = start_device(w, k);
+    }
+    await(w->helper_log, "opened round 2,");
+    for (unsigned k = 0; k < KILLS; k++) {
+        const size_t opened = count(w->helper_log, "a sum of 3 devices");
+        const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+        while (count(w->helper_log, "a sum of 3 devices") == opened && opened < ROUNDS) {
+            pause_until(until_ms);
+        }
+        fed_sleep_ms(17 * k); /* before the answer leaves, while it does, and after it */
+        kill_it(helper);
+        const unsigned committed = last_round(w->log, ": committed with");
+        assert_true(rounds_opened(w) >= committed);
+        helper = start_helper(w, NULL);
+    }
+    for (unsigned k = 0; k < DEVICES; k++) {
+        int how = 0;
+        assert_int_equal(waitpid(device[k], &how, 0), device[k]);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+    assert_int_equal(count(w->log, ": committed with 3 updates"), ROUNDS);
+    assert_int_equal(count(w->helper_log, "is not opened"), 0);
+    kill_it(helper);
+    assert_int_equal(rounds_opened(w), ROUNDS);
     kill_it(coordinator);
 }
 

@@ -18,6 +18,10 @@ FED_API_BEGIN
  *   that round is refused: two sums that differ by a device would show that device's update.
  * - If seals can't be opened, it names them, releases nothing and writes no row.
  * - It counts each device's rounds, in the same transaction as the row.
+ * - Where the terms promise an epsilon, it adds the noise: what the coordinator takes off the sum
+ *   of the updates are masks less the noise. So the coordinator never has the sum without it. The
+ *   noise is a function of a key, which is stored with the row, and of the set. The key is
+ *   deleted when the task's next round is opened.
  *
  * It is one thread's. The state has no backup on purpose: an old one would open a round twice.
  */
@@ -47,7 +51,8 @@ void fedserver_helper_close(fedserver_helper *helper);
  *
  *   terms       a device sealed under other terms, or the terms contradict themselves
  *   key         the terms name no key of this helper
- *   noise       the terms promise noise, which this release's helper does not add
+ *   noise       the terms have less noise than they promise, or promise another epsilon than
+ *               those of the task's first round
  *   minimum     fewer devices than the terms' minimum or the helper's own
  *   cohort      more devices than the terms' cohort
  *   twice       a device or a lease stands in the set twice
@@ -55,6 +60,7 @@ void fedserver_helper_close(fedserver_helper *helper);
  *   signature   a device did not sign this
  *   spent       a device has taken part as often as the terms allow, or too recently
  *   second_set  another set of this round was opened
+ *   over        a later round was opened, and the noise of this one is deleted
  *
  * Free the opening. FED_EIO, FED_ENOSPC, FED_EBUSY, FED_ENOMEM: the helper can't answer now, and
  * nothing was released; ask again.

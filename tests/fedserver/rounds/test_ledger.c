@@ -194,6 +194,8 @@ FED_TEST(what_does_not_go_with_a_promise_is_refused) {
         {", \"participations\": 2, \"staleness\": 3", "staleness"},
         {", \"participations\": 2, \"strategy\": \"median\"", "strategy"},
         {", \"participations\": 2, \"selection\": \"weighted\"", "selection"},
+        {", \"participations\": 2, \"noise\": \"helper\"", "noise"},
+        {", \"participations\": 2, \"noise\": \"both\"", "noise"},
         {"", "participations"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -207,6 +209,7 @@ FED_TEST(what_does_not_go_with_a_promise_is_refused) {
         {"\"epsilon\": 8, \"participations\": 2", "epsilon"},
         {"\"delta\": 1e-5", "delta"},
         {"\"participations\": 2", "participations"},
+        {"\"noise\": \"coordinator\"", "noise"},
         {"\"codec_up\": \"ring:b=6\", \"clip\": 1, \"epsilon\": 2, \"participations\": 2", "delta"},
         {"\"codec_up\": \"ring:b=16\", \"clip\": 1, \"epsilon\": 0.01, \"delta\": 1e-9,"
          " \"participations\": 1000000",

@@ -8,14 +8,18 @@
 #include "coordinator_fixture.h"
 #include "fed/own_metrics.h"
 #include "fed_cases.h"
+#include "fedcodec/ring.h"
 #include "fedserver/private_helper.h"
+#include "fedserver/rounds/masked.h"
+#include "fedserver/server.h"
+#include "fedserver/task/private_task.h"
 
 enum { DEVICES = 4, INPUTS = 100, VALUES = 2 * INPUTS + 2, HEAD = 28, BITS = 6 };
 
 #define TASK                                                                                       \
     "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\", \"clip\": 1,"                \
     " \"codec_down\": \"float32\", \"cohort\": 4, \"goal\": 4, \"minimum\": 2, \"rounds\": "       \
-    "2%s%s%s}"
+    "2%s%s%s%s}"
 
 typedef struct federation {
     test_device device[DEVICES], helper_device;
@@ -27,14 +31,15 @@ typedef struct federation {
     fed_error err;
 } federation;
 
-static federation *begin(coordinator *c, bool masked) {
+/* rest: further keys of the task. */
+static federation *begin_with(coordinator *c, bool masked, const char *rest) {
     federation *f = calloc(1, sizeof *f);
     char hex[2 * FED_SEAL_KEY + 1], task[1024];
     assert_non_null(f);
     assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
     fed_hex(f->key, sizeof f->key, hex);
     snprintf(task, sizeof task, TASK, masked ? ", \"helper\": \"" : "", masked ? hex : "",
-             masked ? "\"" : "");
+             masked ? "\"" : "", rest);
     coordinator_task(c, task);
     for (size_t k = 0; k < DEVICES; k++) {
         f->device[k] = coordinator_enrol(c);
@@ -53,6 +58,10 @@ static federation *begin(coordinator *c, bool masked) {
     memcpy(options.secret, f->secret, sizeof options.secret);
     assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
     return f;
+}
+
+static federation *begin(coordinator *c, bool masked) {
+    return begin_with(c, masked, "");
 }
 
 static void end(federation *f) {
@@ -77,6 +86,7 @@ static fed_private_terms terms_of(const federation *f, size_t k) {
     memcpy(t.codec_up, a->task.codec_up, sizeof t.codec_up);
     t.width = shape.width;
     t.fields = shape.fields;
+    t.sent = shape.sent;
     fed_privacy_draw(t.task, t.round, t.draw);
     return t;
 }
@@ -346,6 +356,59 @@ FED_TEST_WITH(a_refusal_leaves_the_round_waiting, coordinator *c) {
     open_round(c, f, 100000);
     model_of(c, f, values);
     end(f);
+}
+
+#define PROMISE ", \"epsilon\": 8, \"delta\": 1e-5, \"participations\": 2"
+
+/* The change of the model, of the sum of the fields less what the helper sent. */
+static void change_of(const fedserver_training *t, const fedserver_reply *reply,
+                      float change[VALUES]) {
+    const fedcodec_ring ring = fedserver_masked_ring(&t->task, &t->arch.layout, 1);
+    uint32_t *sums = malloc(ring.shape.fields * sizeof *sums);
+    assert_non_null(sums);
+    memcpy(sums, t->sum.fields, ring.shape.fields * sizeof *sums);
+    fedcodec_ring_subtract(&ring, reply->fields, sums);
+    (void)fedcodec_ring_sums(&ring, sums);
+    fedcodec_ring_change(&ring, sums, DEVICES, change);
+    free(sums);
+}
+
+/* Play a round with a promise. Returns how far the model is from what the helper opened. */
+static double play_promise(coordinator *c, const char *rest) {
+    static const uint8_t no_key[FEDSERVER_NOISE_KEY];
+    federation *f = begin_with(c, true, rest);
+    float values[VALUES], change[VALUES] = {0};
+    double off = 0;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    const fedserver_training *t = fedserver_rounds_task(&c->server->rounds, 1);
+    const bool adds = memcmp(t->settled.noise_key, no_key, sizeof no_key) != 0;
+    assert_int_equal(adds, fedserver_task_adds_noise(&t->task));
+    for (size_t k = 0; k < DEVICES; k++) { /* charged before it is opened */
+        assert_int_equal(fedserver_marks_get(&t->ledger.taken, t->sum.contributions[k].device, 0),
+                         1);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_string_equal(reply.word, "");
+    change_of(t, &reply, change);
+    answer a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 200, "");
+    model_of(c, f, values);
+    for (size_t i = 0; i < VALUES; i++) {
+        off = fmax(off, fabs((double)values[i] - (double)f->before[i] - (double)change[i]));
+    }
+    fedserver_reply_free(&reply);
+    end(f);
+    return off;
+}
+
+FED_TEST_WITH(a_helper_adds_the_noise_and_the_coordinator_none, coordinator *c) {
+    assert_true(play_promise(c, PROMISE) < 1e-6);
+}
+
+FED_TEST_WITH(helper_and_coordinator_both_add_the_noise_where_the_task_says_so, coordinator *c) {
+    assert_true(play_promise(c, PROMISE ", \"noise\": \"both\"") > 1e-2);
 }
 
 static void expect_bad(coordinator *c, const federation *f, fed_writer *w) {
