@@ -162,7 +162,8 @@ fed_status fedclient_private_encode(const fedclient *client, const fedclient_job
     fedcodec_ring ring = {.shape = shape_of(job)};
     /* D2 in docs/durability.md: the draw is that of the round that the message is for. */
     assert(head->task == job->assignment.task.id && head->round == job->assignment.round);
-    fed_privacy_draw(head->task, head->round, ring.draw);
+    fed_privacy_draw(head->task, fed_privacy_drawn(&job->assignment.privacy, head->round),
+                     ring.draw);
     fed_write_u8(out, FED_OWN_ENVELOPE);
     uint8_t *fields = malloc(ring.shape.bytes);
     FED_REQUIRE(fields != NULL, FED_ENOMEM);
@@ -178,6 +179,7 @@ fed_status fedclient_private_encode(const fedclient *client, const fedclient_job
 
 void fedclient_private_settle(const fedclient_job *job, const fed_update *head, float *values) {
     fedcodec_ring ring = {.shape = shape_of(job)};
-    fed_privacy_draw(head->task, head->round, ring.draw);
+    fed_privacy_draw(head->task, fed_privacy_drawn(&job->assignment.privacy, head->round),
+                     ring.draw);
     fedcodec_ring_settle(&ring, values);
 }

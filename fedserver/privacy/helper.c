@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fed/crypto.h"
+#include "fedserver/privacy/correlated.h"
 #include "fedserver/privacy/helper_state.h"
 
 struct fedserver_helper {
@@ -29,6 +30,7 @@ typedef struct inquiry {
     uint8_t (*seeds)[FED_SEED];
     fedserver_variance variance; /* of the noise; all 0: none */
     uint8_t noise_key[FEDSERVER_NOISE_KEY];
+    uint8_t *correlated; /* the noise itself, where apart is above 1 */
     fed_error *err;
 } inquiry;
 
@@ -210,8 +212,12 @@ static fed_status add_noise(const inquiry *q, uint32_t *y, size_t n) {
     }
     int64_t *noise = malloc(n * sizeof *noise);
     FED_REQUIRE(noise != NULL, FED_ENOMEM);
-    const fed_status status =
-        fedserver_noise_draw(q->noise_key, q->reply->set, q->variance, noise, n);
+    fed_status status = FED_OK;
+    if (q->correlated != NULL) {
+        fedserver_correlated_levels(q->correlated, noise, n);
+    } else {
+        status = fedserver_noise_draw(q->noise_key, q->reply->set, q->variance, noise, n);
+    }
     for (size_t i = 0; i < n && status == FED_OK; i++) {
         y[i] -= (uint32_t)noise[i];
     }
@@ -241,7 +247,57 @@ static fed_status sum_masks(const inquiry *q) {
     return status == FED_OK ? FED_OK : fed_fail(q->err, status, "out of memory to sum masks");
 }
 
-/* The round was opened before, for this set: read the key of its noise. */
+static size_t correlated_bytes(const inquiry *q) {
+    return (size_t)q->question->terms.fields * FEDSERVER_CORRELATED;
+}
+
+/* Read the key of a round's noise, or the noise. *found: it was not deleted yet. */
+static fed_status read_noise(inquiry *q, const fedserver_opened *which, bool *found) {
+    fedserver_helper_state *state = q->helper->state;
+    return q->correlated != NULL
+               ? fedserver_helper_state_correlated(state, which, q->correlated, correlated_bytes(q),
+                                                   found, q->err)
+               : fedserver_helper_state_noise(state, which, q->noise_key, found, q->err);
+}
+
+typedef struct earlier_rounds {
+    fedserver_helper_state *state;
+    const fedserver_opened *which;
+} earlier_rounds;
+
+static fed_status read_earlier(void *user, uint32_t back, uint8_t *bytes, size_t len, bool *found,
+                               fed_error *err) {
+    const earlier_rounds *e = user;
+    fedserver_opened earlier = *e->which;
+    *found = false;
+    earlier.round -= back;
+    return e->which->round <= back
+               ? FED_OK
+               : fedserver_helper_state_correlated(e->state, &earlier, bytes, len, found, err);
+}
+
+/* Draw a fresh key. Store it, or the correlated noise that it gives. */
+static fed_status new_noise(inquiry *q, const fedserver_opened *which) {
+    fedserver_helper_state *state = q->helper->state;
+    const uint32_t apart = q->question->terms.privacy.apart;
+    if (fed_random(q->noise_key, sizeof q->noise_key) != FED_OK) {
+        return fed_fail(q->err, FED_EIO, "the system has no random bytes for a round's noise");
+    }
+    if (q->correlated == NULL) {
+        return fedserver_helper_state_keep_noise(state, which, q->noise_key, q->err);
+    }
+    earlier_rounds user = {state, which};
+    const fedserver_correlated noise = {.key = q->noise_key,
+                                        .set = q->reply->set,
+                                        .variance = q->variance,
+                                        .apart = apart,
+                                        .count = (size_t)q->question->terms.fields};
+    FED_TRY(fedserver_correlated_draw(&noise, read_earlier, &user, q->correlated, q->err));
+    return fedserver_helper_state_keep_correlated(state, which, q->correlated, correlated_bytes(q),
+                                                  apart - 1, q->err);
+}
+
+/* The round was opened before, for this set: read its noise. */
 static fed_status open_again(inquiry *q, const fedserver_opened *which, const uint8_t *set,
                              bool *passed) {
     bool found = true;
@@ -251,8 +307,7 @@ static fed_status open_again(inquiry *q, const fedserver_opened *which, const ui
                      "stands between them",
                      (unsigned long long)which->task, which->round);
     if (*passed && is_noisy(q)) {
-        FED_TRY(
-            fedserver_helper_state_noise(q->helper->state, which, q->noise_key, &found, q->err));
+        FED_TRY(read_noise(q, which, &found));
         *passed = found || refuse(q, "over",
                                   "round %u of task %llu is over: a later one was opened, and its "
                                   "noise is deleted",
@@ -282,10 +337,7 @@ static fed_status charge(inquiry *q, const fedserver_opened *which) {
                                             q->err));
     }
     if (is_noisy(q)) {
-        if (fed_random(q->noise_key, sizeof q->noise_key) != FED_OK) {
-            return fed_fail(q->err, FED_EIO, "the system has no random bytes for a round's noise");
-        }
-        FED_TRY(fedserver_helper_state_keep_noise(state, which, q->noise_key, q->err));
+        FED_TRY(new_noise(q, which));
     }
     return fedserver_helper_state_add(state, which, q->reply->set, q->err);
 }
@@ -332,6 +384,10 @@ static fed_status answer(inquiry *q) {
         FED_TRY(fedserver_inquiry_digest(q->question, q->reply->set));
         FED_TRY(open_seals(q, &passed));
     }
+    if (passed && is_noisy(q) && q->question->terms.privacy.apart > 1) {
+        q->correlated = malloc(correlated_bytes(q));
+        FED_REQUIRE(q->correlated != NULL, FED_ENOMEM);
+    }
     if (passed) {
         FED_TRY(settle(q, &passed));
     }
@@ -357,6 +413,10 @@ fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_inq
         fed_wipe(q.seeds[k], FED_SEED);
     }
     fed_wipe(q.noise_key, sizeof q.noise_key);
+    if (q.correlated != NULL) {
+        fed_wipe(q.correlated, correlated_bytes(&q));
+        free(q.correlated);
+    }
     free(q.seeds);
     free(q.fingerprints);
     if (status != FED_OK) {

@@ -19,9 +19,25 @@ static const char layout[] =
     /* of each task's last round only */
     "CREATE TABLE noises (task INTEGER PRIMARY KEY, generation INTEGER NOT NULL,"
     " round INTEGER NOT NULL, noise_key BLOB NOT NULL);"
+    /* of the task's last rounds, where a device takes part in each apart-th one */
+    "CREATE TABLE correlated (generation INTEGER NOT NULL, task INTEGER NOT NULL,"
+    " round INTEGER NOT NULL, noise BLOB NOT NULL, PRIMARY KEY (generation, task, round));"
     "PRAGMA application_id = 1181049928; PRAGMA user_version = 1;";
 
-enum { FIND, ADD, TAKEN, TAKE, PROMISE, PROMISED, KEEP_NOISE, NOISE, STATEMENTS };
+enum {
+    FIND,
+    ADD,
+    TAKEN,
+    TAKE,
+    PROMISE,
+    PROMISED,
+    KEEP_NOISE,
+    NOISE,
+    KEEP_CORRELATED,
+    CORRELATED,
+    FORGET_CORRELATED,
+    STATEMENTS
+};
 
 static const char *const texts[STATEMENTS] = {
     "SELECT set_digest FROM openings WHERE generation = ? AND task = ? AND round = ?",
@@ -33,6 +49,9 @@ static const char *const texts[STATEMENTS] = {
     "SELECT promise FROM promises WHERE task = ?",
     "INSERT OR REPLACE INTO noises (generation, task, round, noise_key) VALUES (?, ?, ?, ?)",
     "SELECT noise_key FROM noises WHERE generation = ? AND task = ? AND round = ?",
+    "INSERT OR REPLACE INTO correlated VALUES (?, ?, ?, ?)",
+    "SELECT noise FROM correlated WHERE generation = ? AND task = ? AND round = ?",
+    "DELETE FROM correlated WHERE task = ?2 AND (generation <> ?1 OR round <= ?3)",
 };
 
 struct fedserver_helper_state {
@@ -247,4 +266,27 @@ fed_status fedserver_helper_state_noise(fedserver_helper_state *s, const fedserv
                                         fed_error *err) {
     bind_opened(s->statements[NOISE], which);
     return read_blob(s, s->statements[NOISE], key, FEDSERVER_NOISE_KEY, found, err);
+}
+
+fed_status fedserver_helper_state_keep_correlated(fedserver_helper_state *s,
+                                                  const fedserver_opened *which,
+                                                  const uint8_t *noise, size_t len, uint32_t kept,
+                                                  fed_error *err) {
+    sqlite3_stmt *row = s->statements[KEEP_CORRELATED];
+    sqlite3_stmt *old = s->statements[FORGET_CORRELATED];
+    bind_opened(row, which);
+    sqlite3_bind_blob64(row, 4, noise, len, SQLITE_STATIC);
+    const fed_status status = write_row(s, row, err);
+    sqlite3_clear_bindings(row);
+    FED_TRY(status);
+    bind_opened(old, which);
+    sqlite3_bind_int64(old, 3, (sqlite3_int64)which->round - (sqlite3_int64)kept);
+    return write_row(s, old, err);
+}
+
+fed_status fedserver_helper_state_correlated(fedserver_helper_state *s,
+                                             const fedserver_opened *which, uint8_t *noise,
+                                             size_t len, bool *found, fed_error *err) {
+    bind_opened(s->statements[CORRELATED], which);
+    return read_blob(s, s->statements[CORRELATED], noise, len, found, err);
 }

@@ -4,6 +4,7 @@
 #define FEDSERVER_PRIVACY_HELPER_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "fed/error.h"
@@ -61,5 +62,16 @@ fed_status fedserver_helper_state_noise(fedserver_helper_state *state,
                                         const fedserver_opened *which,
                                         uint8_t key[FEDSERVER_NOISE_KEY], bool *found,
                                         fed_error *err) FED_CHECKED;
+
+/** Store the correlated noise of a round (privacy/correlated.h), for the `kept` rounds after it.
+ * Earlier rounds' is deleted, and that of other generations. */
+fed_status fedserver_helper_state_keep_correlated(fedserver_helper_state *state,
+                                                  const fedserver_opened *which,
+                                                  const uint8_t *noise, size_t len, uint32_t kept,
+                                                  fed_error *err) FED_CHECKED;
+/** Read that of a round, len bytes. *found: it is there. */
+fed_status fedserver_helper_state_correlated(fedserver_helper_state *state,
+                                             const fedserver_opened *which, uint8_t *noise,
+                                             size_t len, bool *found, fed_error *err) FED_CHECKED;
 
 #endif

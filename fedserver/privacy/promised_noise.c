@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "fedcodec/ring.h"
-#include "fedserver/privacy/accountant.h"
+#include "fedserver/privacy/correlated.h"
 
 /* Relative: far above a logarithm's last bit, far below any epsilon that a person reads. */
 #define SLACK 1e-9
@@ -55,7 +55,9 @@ fed_status fedserver_promised_noise(const fed_private_terms *terms, fedserver_va
                         "asks for %.6g",
                         p->sigma2, (double)p->epsilon, p->participations, least);
     }
-    return fedserver_variance_of(fmax(p->sigma2, least), variance) == FED_OK
+    const double sigma2 = fmax(p->sigma2, least);
+    return (p->apart > 1 ? fedserver_correlated_variance(sigma2, variance)
+                         : fedserver_variance_of(sigma2, variance)) == FED_OK
                ? FED_OK
                : fed_fail(why, FED_EINVAL, "the variance of the noise, %.6g, is too large",
                           p->sigma2);

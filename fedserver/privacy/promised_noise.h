@@ -14,7 +14,8 @@
  * round signs as it knows them. Another machine's logarithm may differ in its last bits, so sigma2
  * may be below by a billionth.
  *
- * *variance  of the noise to draw, at least sigma2; unchanged where nothing is promised
+ * *variance  of the noise to draw, at least sigma2; unchanged where nothing is promised. Where
+ *            apart is above 1: that of fedserver_correlated_variance
  * Errors     FED_EINVAL: *why is a sentence on what is wrong
  */
 fed_status fedserver_promised_noise(const fed_private_terms *terms, fedserver_variance *variance,

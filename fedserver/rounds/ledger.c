@@ -8,6 +8,7 @@
 
 #include "fed/bytes.h"
 #include "fed/crypto.h"
+#include "fedserver/privacy/correlated.h"
 #include "fedserver/task/private_task.h"
 
 static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_error *err) {
@@ -19,11 +20,13 @@ static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_erro
                         "been lost",
                         (unsigned long long)t->task.wire.id);
     }
+    FED_TRY(fedserver_marks_set(&t->ledger.last, row->device, row->last_round, err));
     return fedserver_marks_set(&t->ledger.taken, row->device, row->taken, err);
 }
 
 fed_status fedserver_ledger_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     fedserver_marks_free(&t->ledger.taken);
+    fedserver_marks_free(&t->ledger.last);
     return fedserver_task_promises(&t->task)
                ? rounds->store->ledger_each(rounds->db, t->task.wire.id, note_row, t, err)
                : FED_OK;
@@ -35,9 +38,16 @@ void fedserver_ledger_resume(fedserver_training *t, const fedserver_round_row *r
     memcpy(t->settled.noise_key, row->noise_key, sizeof row->noise_key);
 }
 
+/* May the device take part in this round? */
+static bool is_free(const fedserver_training *t, int64_t device, uint32_t round) {
+    const int64_t last = fedserver_marks_get(&t->ledger.last, device, 0);
+    return fedserver_marks_get(&t->ledger.taken, device, 0) < (int64_t)t->task.participations &&
+           (t->task.apart == 1 || last == 0 || (int64_t)round >= last + (int64_t)t->task.apart);
+}
+
 bool fedserver_ledger_allows(const fedserver_training *t, int64_t device) {
     return !fedserver_task_promises(&t->task) ||
-           fedserver_marks_get(&t->ledger.taken, device, 0) < (int64_t)t->task.participations;
+           is_free(t, device, fedserver_round_counting(&t->round));
 }
 
 static int by_device(const void *a, const void *b) {
@@ -77,15 +87,16 @@ static fed_status charge_devices(fedserver_rounds *rounds, fedserver_training *t
     FED_TRY(rounds->store->ledger_charge(rounds->db, t->task.wire.id, t->round.number, err));
     for (uint32_t k = 0; k < t->sum.updates; k++) {
         const int64_t device = t->sum.contributions[k].device;
-        if (!fedserver_ledger_allows(t, device)) {
+        if (!is_free(t, device, t->round.number)) {
             return fed_fail(err, FED_ESTATE,
-                            "task %llu: device %lld has no participation left, and an update in "
+                            "task %llu: device %lld has no participation now, and an update in "
                             "round %u; nothing of the round is released",
                             (unsigned long long)t->task.wire.id, (long long)device,
                             t->round.number);
         }
         FED_TRY(fedserver_marks_set(&t->ledger.taken, device,
                                     fedserver_marks_get(&t->ledger.taken, device, 0) + 1, err));
+        FED_TRY(fedserver_marks_set(&t->ledger.last, device, t->round.number, err));
     }
     return FED_OK;
 }
@@ -113,30 +124,99 @@ fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training 
                : fed_fail(err, status, "the system gives no random bytes for a round's noise");
 }
 
+/* Where the noise of earlier rounds lies. */
+typedef struct earlier_rounds {
+    fedserver_rounds *rounds;
+    const fedserver_training *t;
+} earlier_rounds;
+
+static fed_status read_earlier(void *user, uint32_t back, uint8_t *bytes, size_t len, bool *found,
+                               fed_error *err) {
+    const earlier_rounds *e = user;
+    *found = false;
+    return e->t->round.number <= back
+               ? FED_OK
+               : e->rounds->store->opening_find(e->rounds->db, e->t->task.wire.id,
+                                                e->t->round.number - back, bytes, len, found, err);
+}
+
+/* Draw correlated noise, and store it for the rounds to come. Made again after a death, it is the
+ * same: the noise of earlier rounds is still there. */
+static fed_status draw_correlated(fedserver_rounds *rounds, const fedserver_training *t,
+                                  int64_t *noise, size_t fields, fed_error *err) {
+    const size_t len = fields * FEDSERVER_CORRELATED;
+    earlier_rounds user = {rounds, t};
+    fedserver_correlated which = {.key = t->settled.noise_key,
+                                  .set = t->settled.set_digest,
+                                  .apart = t->task.apart,
+                                  .count = fields};
+    uint8_t *bytes = malloc(len);
+    if (bytes == NULL || fedserver_correlated_variance(t->settled.sigma2, &which.variance)) {
+        free(bytes);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a round's noise");
+    }
+    fed_status status = fedserver_correlated_draw(&which, read_earlier, &user, bytes, err);
+    if (status == FED_OK) {
+        status = rounds->store->opening_put(rounds->db, t->task.wire.id, t->round.number, bytes,
+                                            len, err);
+    }
+    if (status == FED_OK && rounds->stop != NULL) { /* a thread keeps no transaction open */
+        status = rounds->store->commit(rounds->db, err);
+    }
+    if (status == FED_OK) {
+        fedserver_correlated_levels(bytes, noise, fields);
+    }
+    fed_wipe(bytes, len);
+    free(bytes);
+    return status;
+}
+
+static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training *t, int64_t *noise,
+                             size_t fields, fed_error *err) {
+    fedserver_variance variance;
+    if (t->task.apart > 1) {
+        return draw_correlated(rounds, t, noise, fields, err);
+    }
+    fed_status status = fedserver_variance_of(t->settled.sigma2, &variance);
+    if (status == FED_OK) {
+        status = fedserver_noise_draw(t->settled.noise_key, t->settled.set_digest, variance, noise,
+                                      fields);
+    }
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "the noise of round %u can't be drawn: %s",
+                                       t->round.number, fed_status_text(status));
+}
+
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *t,
                                  const fedcodec_ring *ring, uint32_t *sums, fed_error *err) {
-    (void)rounds;
     const size_t fields = ring->shape.fields;
-    fedserver_variance variance;
     if (!fedserver_task_adds_noise(&t->task)) {
         return FED_OK;
     }
     /* S19 in docs/durability.md: the round is charged. */
     assert(t->settled.sigma2 > 0);
     int64_t *noise = malloc(fields * sizeof *noise);
-    fed_status status =
-        noise != NULL ? fedserver_variance_of(t->settled.sigma2, &variance) : FED_ENOMEM;
-    if (status == FED_OK) {
-        status = fedserver_noise_draw(t->settled.noise_key, t->settled.set_digest, variance, noise,
-                                      fields);
+    if (noise == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the noise of a round");
     }
+    const fed_status status = draw_noise(rounds, t, noise, fields, err);
     for (size_t i = 0; i < fields && status == FED_OK; i++) {
         sums[i] += (uint32_t)noise[i];
     }
+    fed_wipe(noise, fields * sizeof *noise);
     free(noise);
-    return status == FED_OK ? FED_OK
-                            : fed_fail(err, status, "the noise of round %u can't be drawn: %s",
-                                       t->round.number, fed_status_text(status));
+    return status;
+}
+
+fed_status fedserver_ledger_forget(fedserver_rounds *rounds, const fedserver_training *t,
+                                   fed_error *err) {
+    const uint32_t number = t->round.number, kept = t->task.apart - 1;
+    const bool ends = number >= t->task.rules.rounds;
+    if (t->task.apart == 1 || !fedserver_task_adds_noise(&t->task) || (!ends && number <= kept)) {
+        return FED_OK;
+    }
+    return rounds->store->opening_clear(rounds->db, t->task.wire.id, ends ? number : number - kept,
+                                        err);
 }
 
 fed_status fedserver_ledger_next(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {

@@ -18,7 +18,8 @@ extern const fedserver_intake fedserver_intake_masked;
 fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout *layout,
                                     uint32_t round) {
     fedcodec_ring ring = {.shape = fedserver_private_fields(task, layout)};
-    fed_privacy_draw(task->wire.id, round, ring.draw);
+    const fed_privacy told = fedserver_privacy_of(task, layout);
+    fed_privacy_draw(task->wire.id, fed_privacy_drawn(&told, round), ring.draw);
     return ring;
 }
 

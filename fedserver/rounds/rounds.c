@@ -16,6 +16,7 @@ static void training_free(fedserver_training *training) {
     fedserver_marks_free(&training->unfit);
     fedserver_marks_free(&training->measured);
     fedserver_marks_free(&training->ledger.taken);
+    fedserver_marks_free(&training->ledger.last);
     fedserver_downloads_free(&training->downloads);
     fedserver_blob_free(training->layout_blob);
     fedserver_versions_free(&training->versions);

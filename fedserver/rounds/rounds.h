@@ -44,6 +44,7 @@ typedef struct fedserver_settled_set {
 /** Who took part in the rounds of a task that promises an epsilon: rounds/ledger.h. */
 typedef struct fedserver_ledger {
     fedserver_marks taken; /* each device's participations */
+    fedserver_marks last;  /* the round of its last one */
 } fedserver_ledger;
 
 /** The class names of the devices that train a task: rounds/classes.h. */

@@ -32,7 +32,7 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
 typedef struct fedserver_promise {
     double z;    /* sigma of the noise, in lengths of the longest update */
     double cost; /* of one participation (privacy/accountant.h) */
-    /* the length of a round's noise in the model, divided by the clip and by sqrt(rounds). Above
+    /* the length of the noise of all rounds in the model, divided by the clip and by rounds. Above
      * 0.5 the model learns visibly less. */
     double ratio;
     double goal; /* the least goal with which ratio is at most 0.5, at the same z */

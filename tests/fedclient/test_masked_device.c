@@ -32,6 +32,15 @@ FED_TEST_WITH(an_update_without_its_mask_is_the_update, fed_device *d) {
     fed_device_check(d, FINE);
 }
 
+/* Else the noise of one round could not take off that of another. */
+FED_TEST_WITH(all_rounds_have_one_draw_where_devices_rest_between_them, fed_device *d) {
+    d->fake.privacy.apart = 3;
+    for (int k = 0; k < 5; k++) {
+        assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    }
+    fed_device_check(d, FINE);
+}
+
 FED_TEST(a_part_of_the_values_is_masked_too_and_the_rest_is_owed) {
     fed_device *d = calloc(1, sizeof *d);
     assert_non_null(d);

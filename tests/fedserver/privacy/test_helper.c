@@ -417,6 +417,63 @@ FED_TEST_WITH(an_openings_noise_has_the_variance_that_the_promise_asks_for, worl
     assert_true(fabs(sum / n) < 5 * sqrt(variance / n));
 }
 
+/* Let the terms promise the same with participations `apart` rounds apart. */
+static void promise_apart(world *w, uint32_t round, uint32_t apart) {
+    fed_private_terms *t = &w->terms;
+    promise(w, round, FIELDS);
+    t->privacy.apart = apart;
+    const double sigma = fedserver_privacy_z(8, (double)t->privacy.delta, 4, apart) *
+                         fed_privacy_shape(&t->privacy, 5, 1, FIELDS).reach;
+    t->privacy.sigma2 = sigma * sigma;
+    t->width = fed_privacy_width(5, DEVICES, t->privacy.sigma2);
+    fed_privacy_draw(3, fed_privacy_drawn(&t->privacy, round), t->draw);
+    w->question.terms = *t;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, t, 100 + k);
+    }
+}
+
+/* Two rounds, of three devices each, with a new helper each time. */
+FED_TEST_WITH(correlated_noise_is_the_same_after_a_death_and_goes_against_the_round_before,
+              world *w) {
+    enum { TIMES = 40 };
+    double along = 0, squares = 0;
+    for (uint32_t k = 0; k < TIMES; k++) {
+        fed_privacy *p = &w->terms.privacy;
+        p->minimum = 2;
+        w->question.devices = w->devices;
+        w->question.count = 3;
+        promise_apart(w, 9, 2);
+        assert_opens_noisily(w);
+        int32_t *first = noise_of(w);
+        reopen(w);
+        promise_apart(w, 10, 2);
+        w->question.devices = w->devices + 3; /* the others rest */
+        assert_opens_noisily(w);
+        uint8_t *bytes = malloc(w->reply.fields_len);
+        assert_non_null(bytes);
+        memcpy(bytes, w->reply.fields, w->reply.fields_len);
+        reopen(w);
+        assert_opens_noisily(w);
+        assert_memory_equal(bytes, w->reply.fields, w->reply.fields_len);
+        memmove(w->seeds, w->seeds + 3, 3 * sizeof w->seeds[0]);
+        int32_t *second = noise_of(w);
+        for (size_t i = 0; i < FIELDS; i++) {
+            along += (double)first[i] * second[i];
+            squares += (double)first[i] * first[i];
+        }
+        free(bytes);
+        free(first);
+        free(second);
+        fedserver_helper_close(w->helper);
+        w->helper = NULL;
+        unlink(w->path);
+        reopen(w);
+    }
+    assert_true(fabs(squares / (TIMES * FIELDS) / w->terms.privacy.sigma2 - 1) < 0.1);
+    assert_true(fabs(along / squares + 0.5) < 0.05); /* Z_2 = z_2 - Z_1 / 2 */
+}
+
 static fed_status random_bytes(void *user, void *dst, size_t len) {
     (void)user;
     return fed_random(dst, len);

@@ -16,6 +16,7 @@ static fed_private_terms terms_of(const char *codec_up, unsigned bits, double p,
                            .epsilon = epsilon,
                            .delta = 1e-5F,
                            .participations = 30,
+                           .apart = 1,
                            .rules = {.minimum = 20, .goal = 100, .cohort = 130, .rounds = 9}};
     const fed_layout layout = {.size = VALUES};
     fed_private_terms t = {.task = 3, .round = 9};
