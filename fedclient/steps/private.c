@@ -27,6 +27,14 @@ static fed_status above_floor(const fedclient *client, const fed_privacy *told, 
         return fed_fail(why, FED_EINVAL,
                         "its updates are for %u helpers; this device seals for one", told->helpers);
     }
+    if (options->most_epsilon > 0 &&
+        !(told->epsilon > 0 && told->epsilon <= options->most_epsilon)) {
+        return fed_fail(why, FED_EINVAL,
+                        told->epsilon > 0
+                            ? "its promise is epsilon %g; this device wants %g at most"
+                            : "it promises no epsilon (%g); this device wants %g at most",
+                        (double)told->epsilon, (double)options->most_epsilon);
+    }
     if (options->helper == NULL && options->least_devices == 0) {
         return FED_OK;
     }

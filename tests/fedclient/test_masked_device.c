@@ -152,6 +152,17 @@ FED_TEST_WITH(a_task_without_a_helper_is_below_the_floor, fed_device *d) {
     decline(d, "with a helper only");
 }
 
+FED_TEST_WITH(a_larger_epsilon_than_the_devices_own_is_declined, fed_device *d) {
+    d->options.most_epsilon = 4;
+    d->fake.privacy.epsilon = 4.5f;
+    decline(d, "epsilon 4.5; this device wants 4 at most");
+}
+
+FED_TEST_WITH(a_task_without_a_promise_is_declined_where_the_device_wants_one, fed_device *d) {
+    d->options.most_epsilon = 4;
+    decline(d, "promises no epsilon");
+}
+
 FED_TEST_WITH(another_helpers_key_is_refused, fed_device *d) {
     static uint8_t key[FED_SEAL_KEY];
     memcpy(key, d->fake.privacy.helper_key[0], sizeof key);
@@ -163,6 +174,8 @@ FED_TEST_WITH(another_helpers_key_is_refused, fed_device *d) {
 FED_TEST_WITH(the_pinned_helper_and_the_floor_are_met, fed_device *d) {
     d->options.helper = d->fake.privacy.helper_key[0];
     d->options.least_devices = 20;
+    d->options.most_epsilon = 4;
+    d->fake.privacy.epsilon = 4;
     fed_device_restart(d);
     assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
 }
