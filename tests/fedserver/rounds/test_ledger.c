@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "coordinator_fixture.h"
+#include "fed/clock.h"
 #include "fed_cases.h"
 #include "fedserver/rounds/masked.h"
 #include "fedserver/server.h"
@@ -184,6 +185,22 @@ FED_TEST_WITH(correlated_noise_is_made_again_after_a_death, coordinator *c) {
     expect_noises(c, 1, 1);
     noise_of(c, after, 512);
     assert_memory_equal(before, after, sizeof before);
+}
+
+/* A thread makes the version, and stores the noise by a handle of its own. */
+FED_TEST_WITH(a_threads_noise_is_there_for_the_next_round, coordinator *c) {
+    enum { MOST_WAITS = 6000 };
+    fed_assignment work[2];
+    test_device d[2];
+    settle_task(c, TASK_OF("9", "2", APART), work, d);
+    coordinator_commit(c);
+    for (int k = 0; k < MOST_WAITS && task_of(c)->round.phase == FEDSERVER_ROUND_CLOSING; k++) {
+        fed_sleep_ms(10);
+        coordinator_wait(c, 0);
+        coordinator_commit(c);
+    }
+    assert_int_equal(task_of(c)->versions.version, 1);
+    expect_noises(c, 1, 1);
 }
 
 /* Each round's noise is drawn with that of the round before, and only that one is kept. */
