@@ -14,6 +14,10 @@ void fed_privacy_draw(uint64_t task, uint32_t round, uint8_t draw[FED_SHA256_SIZ
     fed_sha256(text, w.len, draw);
 }
 
+uint32_t fed_privacy_drawn(const fed_privacy *privacy, uint32_t round) {
+    return privacy->apart > 1 ? 0 : round;
+}
+
 void fed_privacy_write(fed_writer *w, const fed_privacy *privacy) {
     fed_write_f32(w, privacy->clip);
     if (privacy->clip == 0) {

@@ -21,6 +21,7 @@ void fed_private_terms_write(fed_writer *w, const fed_private_terms *terms) {
     fed_write_str(w, terms->codec_up);
     fed_write_u32(w, terms->width);
     fed_write_u64(w, terms->fields);
+    fed_write_u64(w, terms->sent);
     fed_write_bytes(w, terms->draw, sizeof terms->draw);
     fed_privacy_write(w, &terms->privacy);
 }
@@ -44,10 +45,12 @@ fed_status fed_private_terms_read(fed_reader *r, fed_private_terms *terms) {
     fed_read_str(r, t.codec_up, sizeof t.codec_up);
     t.width = fed_read_u32(r);
     t.fields = fed_read_u64(r);
+    t.sent = fed_read_u64(r);
     read_bytes(r, t.draw, sizeof t.draw);
     FED_TRY(fed_privacy_read(r, &t.privacy));
     FED_REQUIRE(t.task != 0 && t.width >= 1 && t.width <= 32 && t.fields >= 64 &&
-                    t.fields % 64 == 0 && t.fields <= UINT32_MAX && t.privacy.clip > 0,
+                    t.fields % 64 == 0 && t.fields <= UINT32_MAX && t.sent >= 1 &&
+                    t.sent <= t.fields && t.privacy.clip > 0,
                 FED_EFORMAT);
     *terms = t;
     return FED_OK;

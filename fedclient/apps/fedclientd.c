@@ -52,6 +52,7 @@ static const char usage[] =
     "                   as much room under --state as one task does\n"
     "  --memory MB      decline a task whose model, or whose batch, takes more memory than this;\n"
     "                   default: half of this machine's\n"
+    "  --most-epsilon E train only for tasks that promise an epsilon, of at most E\n"
     "  --transport NAME what carries its requests: curl or mbedtls; default curl, where built\n"
     "  --downloads-ca FILE  trust this CA certificate of caches that tasks name for downloads;\n"
     "                   default: the system's CAs (only with the transport curl)\n"

@@ -30,6 +30,7 @@ typedef struct fedclientd_settings {
     uint32_t slots;        /* most tasks at a time; 0 is the same as 1 */
     uint32_t memory_mb;    /* the option --memory; 0: not given */
     uint64_t memory_bytes; /* most memory for a task; 0: no limit */
+    float most_epsilon;    /* of a task's promise; 0: any task will do */
     bool no_caches;        /* all downloads come from the coordinator */
     bool until_finished, verbose;
     fed_log log;

@@ -1,7 +1,9 @@
 /* The options of a device of a federation, for fedclientd and for fedworker train --server. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fed/machine.h"
@@ -58,6 +60,16 @@ static fed_status take_slots(const char *value, void *values, fed_error *err) {
     return FED_OK;
 }
 
+static fed_status take_epsilon(const char *value, void *values, fed_error *err) {
+    char *end = NULL;
+    const float epsilon = strtof(value, &end);
+    if (end == value || *end != '\0' || !(epsilon > 0) || !isfinite(epsilon)) {
+        return fed_fail(err, FED_EINVAL, "--most-epsilon takes a number above 0, not %s", value);
+    }
+    ((fedclientd_settings *)values)->most_epsilon = epsilon;
+    return FED_OK;
+}
+
 static fed_status take_transport(const char *value, void *values, fed_error *err) {
     for (size_t k = 0; fedclient_transport_name(k) != NULL; k++) {
         if (strcmp(value, fedclient_transport_name(k)) == 0) {
@@ -94,6 +106,7 @@ static const option_row device_rows[] = {
     {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
     {"slots", OPTION_OTHER, .commands = ANY, .take = take_slots},
     {"memory", OPTION_NUMBER, AT(memory_mb), 1, UINT32_MAX, ANY, NULL},
+    {"most-epsilon", OPTION_OTHER, .commands = ANY, .take = take_epsilon},
     {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
     {"backend", OPTION_TEXT, AT(work.backend), .commands = ANY},
     {"device", OPTION_TEXT, AT(device), .commands = ANY},

@@ -153,6 +153,7 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .role = s->work.evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
         .hold_ms = s->hold_ms,
         .slots = s->slots,
+        .most_epsilon = s->most_epsilon,
         .most_memory_bytes = s->memory_bytes,
         .train = train,
         .user = d,

@@ -18,7 +18,7 @@ const char *const fedworker_serve_usage =
     "                     optimizer\n"
     "  --min N            with tcp: the worker group goes on while N workers are left (all)\n"
     "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --slots,\n"
-    "  --memory, --transport, --downloads-ca, --no-caches, --backend, --device,\n"
+    "  --memory, --most-epsilon, --transport, --downloads-ca, --no-caches, --backend, --device,\n"
     "  --until-finished, --normalise, --verbose, --log   see fedclientd --help\n"
     "\n";
 

@@ -7,12 +7,12 @@
 #include "fedclient/steps/steps.h"
 
 /* Of more tasks than TASKS, the ones with the lowest numbers are forgotten. */
-enum { TASKS = 64, ENTRY = 8 + 8 + 8 + 4 };
+enum { TASKS = 64, ENTRY = 8 + 8 + 8 + 4 + 4 };
 
 typedef struct entry {
     uint64_t task;
-    uint64_t seq, lease; /* of the training that the last participation is for */
-    uint32_t taken;
+    uint64_t seq, lease;   /* of the training that the last participation is for */
+    uint32_t taken, round; /* how many participations; the round of the last one */
 } entry;
 
 /* What the device's record says. `entries` has room for TASKS; free it. */
@@ -31,6 +31,7 @@ static size_t read_entries(const fedclient_record *record, entry *entries) {
         entries[count].seq = fed_read_u64(&r);
         entries[count].lease = fed_read_u64(&r);
         entries[count].taken = fed_read_u32(&r);
+        entries[count].round = fed_read_u32(&r);
     }
     return count;
 }
@@ -63,6 +64,7 @@ static fed_status store(const fedclient_platform *platform, const account *a, fe
         fed_write_u64(&w, a->entries[k].seq);
         fed_write_u64(&w, a->entries[k].lease);
         fed_write_u32(&w, a->entries[k].taken);
+        fed_write_u32(&w, a->entries[k].round);
     }
     const fed_status status = fedclient_record_store(platform, FEDCLIENT_SPENT, 0, &record, err);
     fedclient_record_free(&record);
@@ -105,7 +107,16 @@ static bool is_begun(const fedclient *client, const entry *e) {
 static fed_status left(const fedclient *client, const fed_assignment *told, const account *a,
                        fed_error *why) {
     const entry *e = find(a, told->task.id);
-    if (e == NULL || e->taken < told->privacy.participations || is_begun(client, e)) {
+    if (e == NULL || e->taken == 0 || is_begun(client, e)) {
+        return FED_OK;
+    }
+    if (told->privacy.apart > 1 && told->round < (uint64_t)e->round + told->privacy.apart) {
+        return fed_fail(why, FED_EDECLINED,
+                        "it took part in round %" PRIu32 ", and was promised to rest for %" PRIu32
+                        " rounds",
+                        e->round, told->privacy.apart - 1);
+    }
+    if (e->taken < told->privacy.participations) {
         return FED_OK;
     }
     return fed_fail(why, FED_EDECLINED,
@@ -139,6 +150,7 @@ static fed_status take(const fedclient *client, const fed_assignment *told, acco
     e->seq = client->slot->residual.seq;
     e->lease = client->slot->residual.lease;
     e->taken++;
+    e->round = told->round;
     /* C12 in docs/durability.md: no message beyond what was promised. */
     assert(e->taken <= told->privacy.participations);
     return store(client->options.platform, a, err);

@@ -27,6 +27,14 @@ static fed_status above_floor(const fedclient *client, const fed_privacy *told, 
         return fed_fail(why, FED_EINVAL,
                         "its updates are for %u helpers; this device seals for one", told->helpers);
     }
+    if (options->most_epsilon > 0 &&
+        !(told->epsilon > 0 && told->epsilon <= options->most_epsilon)) {
+        return fed_fail(why, FED_EINVAL,
+                        told->epsilon > 0
+                            ? "its promise is epsilon %g; this device wants %g at most"
+                            : "it promises no epsilon (%g); this device wants %g at most",
+                        (double)told->epsilon, (double)options->most_epsilon);
+    }
     if (options->helper == NULL && options->least_devices == 0) {
         return FED_OK;
     }
@@ -113,6 +121,7 @@ static fed_status make_terms(const fedclient *client, const fedclient_job *job,
     memcpy(terms->codec_up, told->task.codec_up, sizeof terms->codec_up);
     terms->width = ring->shape.width;
     terms->fields = ring->shape.fields;
+    terms->sent = ring->shape.sent;
     memcpy(terms->draw, ring->draw, sizeof terms->draw);
     terms->privacy = told->privacy;
     return FED_OK;
@@ -161,7 +170,8 @@ fed_status fedclient_private_encode(const fedclient *client, const fedclient_job
     fedcodec_ring ring = {.shape = shape_of(job)};
     /* D2 in docs/durability.md: the draw is that of the round that the message is for. */
     assert(head->task == job->assignment.task.id && head->round == job->assignment.round);
-    fed_privacy_draw(head->task, head->round, ring.draw);
+    fed_privacy_draw(head->task, fed_privacy_drawn(&job->assignment.privacy, head->round),
+                     ring.draw);
     fed_write_u8(out, FED_OWN_ENVELOPE);
     uint8_t *fields = malloc(ring.shape.bytes);
     FED_REQUIRE(fields != NULL, FED_ENOMEM);
@@ -177,6 +187,7 @@ fed_status fedclient_private_encode(const fedclient *client, const fedclient_job
 
 void fedclient_private_settle(const fedclient_job *job, const fed_update *head, float *values) {
     fedcodec_ring ring = {.shape = shape_of(job)};
-    fed_privacy_draw(head->task, head->round, ring.draw);
+    fed_privacy_draw(head->task, fed_privacy_drawn(&job->assignment.privacy, head->round),
+                     ring.draw);
     fedcodec_ring_settle(&ring, values);
 }

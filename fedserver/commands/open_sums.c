@@ -23,6 +23,7 @@ enum {
     CA_MOST = 1 << 20,
     ROSTER_MOST = 64 << 20,
     PIECE = 512 * 1024,
+    TICK_MS = 100,
     PIECES_ASTRAY = 8 /* pieces in a row after which no more has arrived */
 };
 
@@ -244,11 +245,20 @@ static bool goes_on(helping *h, const fedserver_reply *reply) {
     return !again;
 }
 
+/* Wait until a multiple of TICK_MS after the question: how long noise takes to draw says something
+ * of the noise (Jin et al., "Are we there yet? Timing and floating-point attacks on differential
+ * privacy systems", 2022). */
+static void await_tick(int64_t asked_ms) {
+    const int64_t passed_ms = fed_clock_monotonic_ms() - asked_ms;
+    fed_sleep_ms((uint32_t)(TICK_MS - passed_ms % TICK_MS));
+}
+
 static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *calm, fed_error *err) {
     fedserver_inquiry inquiry;
     fedserver_reply reply;
     fed_reader r;
     fed_writer whole;
+    const int64_t asked_ms = fed_clock_monotonic_ms();
     fed_reader_init(&r, body->data, body->len);
     if (fedserver_inquiry_read(&r, &inquiry) != FED_OK || fed_reader_end(&r) != FED_OK) {
         return fed_fail(err, FED_EFORMAT, "the coordinator's question makes no sense");
@@ -259,6 +269,9 @@ static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *calm,
         *calm = goes_on(h, &reply);
         fed_writer_growing(&whole);
         fedserver_reply_write(&whole, &reply);
+        if (inquiry.terms.privacy.sigma2 > 0) {
+            await_tick(asked_ms);
+        }
         status = whole.status == FED_OK ? send_reply(h, &reply, &whole, err) : whole.status;
         fed_writer_free(&whole);
         fedserver_reply_free(&reply);

@@ -55,10 +55,10 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     FED_TRY(fedserver_task_needs(server, id, &needs, err));
     if (needs.able < needs.devices) {
         fprintf(stderr,
-                "fedserver task: note: a round of it needs %u device%s, and %u that may train for "
+                "fedserver task: note: %s of it need%s %u device%s, and %u that may train for "
                 "it %s enrolled: admit more with `fedserver token`\n",
-                needs.devices, needs.devices == 1 ? "" : "s", needs.able,
-                needs.able == 1 ? "is" : "are");
+                needs.apart > 1 ? "rounds" : "a round", needs.apart > 1 ? "" : "s", needs.devices,
+                needs.devices == 1 ? "" : "s", needs.able, needs.able == 1 ? "is" : "are");
     }
     if (fedserver_needs_much(&needs)) {
         char text[400];

@@ -74,15 +74,17 @@ fed_status fedserver_account_find(fedserver *server, uint64_t id, fedserver_acco
                                    .z = promise.z,
                                    .clip = (double)task.clip,
                                    .participations = task.participations,
+                                   .apart = task.apart,
                                    .ratio = promise.ratio,
                                    .goal = promise.goal};
     return use_of(server, &task, account, err);
 }
 
 double fedserver_account_spent(const fedserver_account *account, uint32_t taken) {
-    return account->promises ? fedserver_privacy_epsilon(
-                                   taken * fedserver_privacy_cost(account->z, 1), account->delta)
-                             : 0;
+    return account->promises
+               ? fedserver_privacy_epsilon(
+                     taken * fedserver_privacy_cost(account->z, account->apart), account->delta)
+               : 0;
 }
 
 typedef struct listing {

@@ -165,6 +165,9 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
     needs->machine_bytes = fed_machine_bytes();
     /* with staleness one device may give several updates to a round */
     needs->devices = task.rules.staleness > 0 ? 1 : task.rules.minimum;
+    /* and a device rests for apart - 1 rounds after one */
+    needs->apart = task.apart > 1 ? task.apart : 1;
+    needs->devices *= needs->apart;
     return find_able(server, &task, needs->devices, &needs->able, err);
 }
 

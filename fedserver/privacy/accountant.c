@@ -44,12 +44,31 @@ double fedserver_privacy_rho(double epsilon, double delta) {
 
 double fedserver_privacy_coefficients(uint32_t apart, double c[FEDSERVER_APART_MOST]) {
     assert(apart >= 1 && apart <= FEDSERVER_APART_MOST);
-    double sum = 0;
+    double sum = 0, exact = 1;
     for (uint32_t j = 0; j < apart; j++) {
-        c[j] = j == 0 ? 1 : c[j - 1] * (2.0 * j - 1) / (2.0 * j);
+        exact *= j == 0 ? 1 : (2.0 * j - 1) / (2.0 * j);
+        c[j] = floor(exact * 0x1p32) * 0x1p-32;
         sum += c[j] * c[j];
     }
     return sum;
+}
+
+/* A sum of all rounds has b_0 + ... + b_m of a round's own noise, m rounds before the last one. b
+ * is the series whose product with c is 1. */
+double fedserver_privacy_share(uint32_t apart, uint32_t rounds) {
+    assert(rounds >= 1);
+    double c[FEDSERVER_APART_MOST], b[FEDSERVER_APART_MOST] = {0}, all = 0, squares = 0;
+    (void)fedserver_privacy_coefficients(apart, c);
+    for (uint32_t m = 0; m < rounds; m++) {
+        double next = m == 0;
+        for (uint32_t j = 1; j < apart && j <= m; j++) {
+            next -= c[j] * b[(m - j) % FEDSERVER_APART_MOST];
+        }
+        b[m % FEDSERVER_APART_MOST] = next;
+        all += next;
+        squares += all * all;
+    }
+    return sqrt(squares / rounds);
 }
 
 double fedserver_privacy_z(double epsilon, double delta, uint32_t participations, uint32_t apart) {

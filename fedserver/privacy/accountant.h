@@ -38,8 +38,9 @@ double fedserver_privacy_rho(double epsilon, double delta);
 /**
  * Write the coefficients c[apart] of noise that is correlated over rounds, and return |c|^2.
  *
- * c_0 = 1, c_j = c_(j-1) (2j - 1)/(2j). A device takes part in each apart-th round at most, so its
- * columns do not overlap. apart: 1 (independent noise) to FEDSERVER_APART_MOST.
+ * c_0 = 1, c_j = c_(j-1) (2j - 1)/(2j), cut off to a multiple of 2^-32. A device takes part in each
+ * apart-th round at most, so its columns do not overlap. apart: 1 (independent noise) to
+ * FEDSERVER_APART_MOST.
  *
  * Paper: Choquette-Choo et al., "(Amplified) banded matrix factorization", 2023, section 3.
  * Departs: the band of the square root of the prefix sum, not an optimised one.
@@ -49,6 +50,10 @@ double fedserver_privacy_coefficients(uint32_t apart, double c[FEDSERVER_APART_M
 /** The noise multiplier z with which `participations` participations of a device cost epsilon at
  * delta. Nobody chooses z. */
 double fedserver_privacy_z(double epsilon, double delta, uint32_t participations, uint32_t apart);
+
+/** The length of the noise that `rounds` rounds leave in a sum of all of them, of that of
+ * independent noise with the same z: below 1 where apart is above 1. */
+double fedserver_privacy_share(uint32_t apart, uint32_t rounds);
 
 /** What one participation costs with the noise multiplier z. */
 double fedserver_privacy_cost(double z, uint32_t apart);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/crypto.h"
+#include "fedserver/privacy/correlated.h"
 #include "fedserver/privacy/helper_state.h"
 
 struct fedserver_helper {
@@ -26,6 +28,9 @@ typedef struct inquiry {
     uint8_t terms[FED_SHA256_SIZE];
     uint8_t (*fingerprints)[FED_SHA256_SIZE]; /* in the question's order */
     uint8_t (*seeds)[FED_SEED];
+    fedserver_variance variance; /* of the noise; all 0: none */
+    uint8_t noise_key[FEDSERVER_NOISE_KEY];
+    uint8_t *correlated; /* the noise itself, where apart is above 1 */
     fed_error *err;
 } inquiry;
 
@@ -61,13 +66,9 @@ static bool check_terms(inquiry *q) {
                       "this helper's helper.pem",
                       (unsigned long long)t->task);
     }
-    if (t->privacy.sigma2 > 0 || t->privacy.epsilon > 0) {
-        return refuse(q, "noise",
-                      "task %llu promises noise, which this helper does not add; run it without "
-                      "epsilon, or without a helper",
-                      (unsigned long long)t->task);
-    }
-    return true;
+    fed_error why;
+    return fedserver_promised_noise(t, &q->variance, &why) == FED_OK ||
+           refuse(q, "noise", "task %llu: %.200s", (unsigned long long)t->task, why.text);
 }
 
 static bool check_count(const inquiry *q) {
@@ -214,7 +215,33 @@ static fed_status open_seals(const inquiry *q, bool *passed) {
     return FED_OK;
 }
 
-/* Sum the masks into packed fields. */
+static bool is_noisy(const inquiry *q) {
+    return q->variance.t > 0;
+}
+
+/* Take noise off the masks. So it stays in the sum of the updates when the coordinator takes these
+ * masks off. */
+static fed_status add_noise(const inquiry *q, uint32_t *y, size_t n) {
+    if (!is_noisy(q)) {
+        return FED_OK;
+    }
+    int64_t *noise = malloc(n * sizeof *noise);
+    FED_REQUIRE(noise != NULL, FED_ENOMEM);
+    fed_status status = FED_OK;
+    if (q->correlated != NULL) {
+        fedserver_correlated_levels(q->correlated, noise, n);
+    } else {
+        status = fedserver_noise_draw(q->noise_key, q->reply->set, q->variance, noise, n);
+    }
+    for (size_t i = 0; i < n && status == FED_OK; i++) {
+        y[i] -= (uint32_t)noise[i];
+    }
+    fed_wipe(noise, n * sizeof *noise);
+    free(noise);
+    return status;
+}
+
+/* Sum the masks into packed fields, with the round's noise. */
 static fed_status sum_masks(const inquiry *q) {
     const fed_private_terms *t = &q->question->terms;
     const size_t n = (size_t)t->fields;
@@ -226,42 +253,131 @@ static fed_status sum_masks(const inquiry *q) {
         status = fed_private_mask(q->seeds[k], t->width, 0, y, n);
     }
     if (status == FED_OK) {
+        status = add_noise(q, y, n);
+    }
+    if (status == FED_OK) {
         fed_private_pack(y, t->width, 0, q->reply->fields, n);
     }
     free(y);
     return status == FED_OK ? FED_OK : fed_fail(q->err, status, "out of memory to sum masks");
 }
 
-/* Write the row of a set and charge its devices, or find that it was opened before. */
-static fed_status write_rows(const inquiry *q, bool *passed) {
+static size_t correlated_bytes(const inquiry *q) {
+    return (size_t)q->question->terms.fields * FEDSERVER_CORRELATED;
+}
+
+/* Read the key of a round's noise, or the noise. *found: it was not deleted yet. */
+static fed_status read_noise(inquiry *q, const fedserver_opened *which, bool *found) {
+    fedserver_helper_state *state = q->helper->state;
+    return q->correlated != NULL
+               ? fedserver_helper_state_correlated(state, which, q->correlated, correlated_bytes(q),
+                                                   found, q->err)
+               : fedserver_helper_state_noise(state, which, q->noise_key, found, q->err);
+}
+
+typedef struct earlier_rounds {
+    fedserver_helper_state *state;
+    const fedserver_opened *which;
+} earlier_rounds;
+
+static fed_status read_earlier(void *user, uint32_t back, uint8_t *bytes, size_t len, bool *found,
+                               fed_error *err) {
+    const earlier_rounds *e = user;
+    fedserver_opened earlier = *e->which;
+    *found = false;
+    earlier.round -= back;
+    return e->which->round <= back
+               ? FED_OK
+               : fedserver_helper_state_correlated(e->state, &earlier, bytes, len, found, err);
+}
+
+/* Draw a fresh key. Store it, or the correlated noise that it gives. */
+static fed_status new_noise(inquiry *q, const fedserver_opened *which) {
+    fedserver_helper_state *state = q->helper->state;
+    const uint32_t apart = q->question->terms.privacy.apart;
+    if (fed_random(q->noise_key, sizeof q->noise_key) != FED_OK) {
+        return fed_fail(q->err, FED_EIO, "the system has no random bytes for a round's noise");
+    }
+    if (q->correlated == NULL) {
+        return fedserver_helper_state_keep_noise(state, which, q->noise_key, q->err);
+    }
+    earlier_rounds user = {state, which};
+    const fedserver_correlated noise = {.key = q->noise_key,
+                                        .set = q->reply->set,
+                                        .variance = q->variance,
+                                        .apart = apart,
+                                        .count = (size_t)q->question->terms.fields};
+    FED_TRY(fedserver_correlated_draw(&noise, read_earlier, &user, q->correlated, q->err));
+    return fedserver_helper_state_keep_correlated(state, which, q->correlated, correlated_bytes(q),
+                                                  apart - 1, q->err);
+}
+
+/* The round was opened before, for this set: read its noise. */
+static fed_status open_again(inquiry *q, const fedserver_opened *which, const uint8_t *set,
+                             bool *passed) {
+    bool found = true;
+    *passed = memcmp(set, q->reply->set, FED_SHA256_SIZE) == 0 ||
+              refuse(q, "second_set",
+                     "another set of task %llu, round %u was opened; two sums would show what "
+                     "stands between them",
+                     (unsigned long long)which->task, which->round);
+    if (*passed && is_noisy(q)) {
+        FED_TRY(read_noise(q, which, &found));
+        *passed = found || refuse(q, "over",
+                                  "round %u of task %llu is over: a later one was opened, and its "
+                                  "noise is deleted",
+                                  which->round, (unsigned long long)which->task);
+    }
+    return FED_OK;
+}
+
+/* Does the task promise what it did in its first round? Costs would not add up otherwise. */
+static fed_status check_promise(const inquiry *q, bool *passed) {
+    const fed_private_terms *t = &q->question->terms;
+    uint8_t promise[FEDSERVER_PROMISE];
+    fedserver_promise_bytes(&t->privacy, promise);
+    FED_TRY(fedserver_helper_state_promise(q->helper->state, t->task, promise, passed, q->err));
+    *passed = *passed || refuse(q, "noise",
+                                "task %llu promised another epsilon, delta, participations or "
+                                "apart when its first round was opened",
+                                (unsigned long long)t->task);
+    return FED_OK;
+}
+
+/* Charge each device of a set that was not opened before, and draw the key of its noise. */
+static fed_status charge(inquiry *q, const fedserver_opened *which) {
+    fedserver_helper_state *state = q->helper->state;
+    FED_TRY(fedserver_helper_state_renew(state, which, q->err));
+    for (size_t k = 0; k < q->question->count; k++) {
+        FED_TRY(fedserver_helper_state_take(state, which, q->fingerprints[k], q->err));
+    }
+    if (is_noisy(q)) {
+        FED_TRY(new_noise(q, which));
+    }
+    return fedserver_helper_state_add(state, which, q->reply->set, q->err);
+}
+
+/* Write the rows of a set, or find that it was opened before. */
+static fed_status write_rows(inquiry *q, bool *passed) {
     const fed_private_terms *t = &q->question->terms;
     const fedserver_opened which = {t->privacy.generation, t->task, t->round};
     uint8_t set[FED_SHA256_SIZE];
     bool found = false;
     FED_TRY(fedserver_helper_state_find(q->helper->state, &which, &found, set, q->err));
     if (found) {
-        *passed = memcmp(set, q->reply->set, sizeof set) == 0 ||
-                  refuse(q, "second_set",
-                         "another set of task %llu, round %u was opened; two sums would show what "
-                         "stands between them",
-                         (unsigned long long)t->task, t->round);
-        return FED_OK;
+        return open_again(q, &which, set, passed);
     }
     FED_TRY(check_age(q, &which, passed));
     if (*passed) {
+        FED_TRY(check_promise(q, passed));
+    }
+    if (*passed) {
         FED_TRY(check_spent(q, &which, passed));
     }
-    if (!*passed) {
-        return FED_OK;
-    }
-    FED_TRY(fedserver_helper_state_renew(q->helper->state, &which, q->err));
-    for (size_t k = 0; k < q->question->count; k++) {
-        FED_TRY(fedserver_helper_state_take(q->helper->state, &which, q->fingerprints[k], q->err));
-    }
-    return fedserver_helper_state_add(q->helper->state, &which, q->reply->set, q->err);
+    return *passed ? charge(q, &which) : FED_OK;
 }
 
-static fed_status settle(const inquiry *q, bool *passed) {
+static fed_status settle(inquiry *q, bool *passed) {
     fedserver_helper_state *state = q->helper->state;
     FED_TRY(fedserver_helper_state_begin(state, q->err));
     fed_status status = write_rows(q, passed);
@@ -286,6 +402,10 @@ static fed_status answer(inquiry *q) {
         FED_TRY(fedserver_inquiry_digest(q->question, q->reply->set));
         FED_TRY(open_seals(q, &passed));
     }
+    if (passed && is_noisy(q) && q->question->terms.privacy.apart > 1) {
+        q->correlated = malloc(correlated_bytes(q));
+        FED_REQUIRE(q->correlated != NULL, FED_ENOMEM);
+    }
     if (passed) {
         FED_TRY(settle(q, &passed));
     }
@@ -309,6 +429,11 @@ fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_inq
     }
     for (size_t k = 0; q.seeds != NULL && k < n; k++) {
         fed_wipe(q.seeds[k], FED_SEED);
+    }
+    fed_wipe(q.noise_key, sizeof q.noise_key);
+    if (q.correlated != NULL) {
+        fed_wipe(q.correlated, correlated_bytes(&q));
+        free(q.correlated);
     }
     free(q.seeds);
     free(q.fingerprints);

@@ -17,9 +17,32 @@ static const char layout[] =
     " generation INTEGER NOT NULL, last_round INTEGER NOT NULL,"
     " PRIMARY KEY (task, device)) WITHOUT ROWID;"
     "CREATE TABLE generations (task INTEGER PRIMARY KEY, generation INTEGER NOT NULL);"
+    "CREATE TABLE promises (task INTEGER PRIMARY KEY, promise BLOB NOT NULL);"
+    /* of each task's last round only */
+    "CREATE TABLE noises (task INTEGER PRIMARY KEY, generation INTEGER NOT NULL,"
+    " round INTEGER NOT NULL, noise_key BLOB NOT NULL);"
+    /* of the task's last rounds, where a device takes part in each apart-th one */
+    "CREATE TABLE correlated (generation INTEGER NOT NULL, task INTEGER NOT NULL,"
+    " round INTEGER NOT NULL, noise BLOB NOT NULL, PRIMARY KEY (generation, task, round));"
     "PRAGMA application_id = 1181049928; PRAGMA user_version = 1;";
 
-enum { FIND, ADD, TAKEN, TAKE, NEWEST, RENEW, KNOWN, STATEMENTS };
+enum {
+    FIND,
+    ADD,
+    TAKEN,
+    TAKE,
+    NEWEST,
+    RENEW,
+    KNOWN,
+    PROMISE,
+    PROMISED,
+    KEEP_NOISE,
+    NOISE,
+    KEEP_CORRELATED,
+    CORRELATED,
+    FORGET_CORRELATED,
+    STATEMENTS
+};
 
 static const char *const texts[STATEMENTS] = {
     "SELECT set_digest FROM openings WHERE generation = ? AND task = ? AND round = ?",
@@ -33,6 +56,13 @@ static const char *const texts[STATEMENTS] = {
     ("INSERT INTO generations VALUES (?2, ?1) ON CONFLICT (task)"
      " DO UPDATE SET generation = excluded.generation"),
     "SELECT 1 FROM openings WHERE generation = ? AND task = ? LIMIT 1",
+    "INSERT OR IGNORE INTO promises VALUES (?, ?)",
+    "SELECT promise FROM promises WHERE task = ?",
+    "INSERT OR REPLACE INTO noises (generation, task, round, noise_key) VALUES (?, ?, ?, ?)",
+    "SELECT noise_key FROM noises WHERE generation = ? AND task = ? AND round = ?",
+    "INSERT OR REPLACE INTO correlated VALUES (?, ?, ?, ?)",
+    "SELECT noise FROM correlated WHERE generation = ? AND task = ? AND round = ?",
+    "DELETE FROM correlated WHERE task = ?2 AND (generation <> ?1 OR round <= ?3)",
 };
 
 struct fedserver_helper_state {
@@ -107,7 +137,8 @@ fed_status fedserver_helper_state_open(const char *path, fedserver_helper_state 
         /* One process has the file: two helpers with one key would each open a set. */
         status = script(s,
                         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE;"
-                        "PRAGMA synchronous = EXTRA; BEGIN EXCLUSIVE; COMMIT;",
+                        "PRAGMA synchronous = EXTRA; PRAGMA secure_delete = ON;"
+                        "BEGIN EXCLUSIVE; COMMIT;",
                         err);
     }
     if (status == FED_OK) {
@@ -161,20 +192,25 @@ static fed_status write_row(fedserver_helper_state *s, sqlite3_stmt *row, fed_er
     return status;
 }
 
-fed_status fedserver_helper_state_find(fedserver_helper_state *s, const fedserver_opened *which,
-                                       bool *found, uint8_t set[FED_SHA256_SIZE], fed_error *err) {
-    sqlite3_stmt *row = s->statements[FIND];
-    bind_opened(row, which);
+/* Read the first column of the row that a statement finds: len bytes. */
+static fed_status read_blob(fedserver_helper_state *s, sqlite3_stmt *row, uint8_t *dst, size_t len,
+                            bool *found, fed_error *err) {
     const int code = sqlite3_step(row);
-    *found = code == SQLITE_ROW && sqlite3_column_bytes(row, 0) == FED_SHA256_SIZE;
+    *found = code == SQLITE_ROW && (size_t)sqlite3_column_bytes(row, 0) == len;
     if (*found) {
-        memcpy(set, sqlite3_column_blob(row, 0), FED_SHA256_SIZE);
+        memcpy(dst, sqlite3_column_blob(row, 0), len);
     }
     const fed_status status = *found || code == SQLITE_DONE ? FED_OK
                               : code == SQLITE_ROW          ? fail(s, SQLITE_CORRUPT, err)
                                                             : fail(s, code, err);
     sqlite3_reset(row);
     return status;
+}
+
+fed_status fedserver_helper_state_find(fedserver_helper_state *s, const fedserver_opened *which,
+                                       bool *found, uint8_t set[FED_SHA256_SIZE], fed_error *err) {
+    bind_opened(s->statements[FIND], which);
+    return read_blob(s, s->statements[FIND], set, FED_SHA256_SIZE, found, err);
 }
 
 fed_status fedserver_helper_state_add(fedserver_helper_state *s, const fedserver_opened *which,
@@ -248,4 +284,60 @@ fed_status fedserver_helper_state_renew(fedserver_helper_state *s, const fedserv
     sqlite3_bind_int64(row, 1, (sqlite3_int64)which->generation);
     sqlite3_bind_int64(row, 2, (sqlite3_int64)which->task);
     return write_row(s, row, err);
+}
+
+fed_status fedserver_helper_state_promise(fedserver_helper_state *s, uint64_t task,
+                                          const uint8_t promise[FEDSERVER_PROMISE], bool *same,
+                                          fed_error *err) {
+    uint8_t first[FEDSERVER_PROMISE];
+    bool found = false;
+    sqlite3_bind_int64(s->statements[PROMISE], 1, (sqlite3_int64)task);
+    sqlite3_bind_blob(s->statements[PROMISE], 2, promise, FEDSERVER_PROMISE, SQLITE_TRANSIENT);
+    FED_TRY(write_row(s, s->statements[PROMISE], err));
+    sqlite3_bind_int64(s->statements[PROMISED], 1, (sqlite3_int64)task);
+    FED_TRY(read_blob(s, s->statements[PROMISED], first, sizeof first, &found, err));
+    *same = found && memcmp(first, promise, sizeof first) == 0;
+    return FED_OK;
+}
+
+fed_status fedserver_helper_state_keep_noise(fedserver_helper_state *s,
+                                             const fedserver_opened *which,
+                                             const uint8_t key[FEDSERVER_NOISE_KEY],
+                                             fed_error *err) {
+    sqlite3_stmt *row = s->statements[KEEP_NOISE];
+    bind_opened(row, which);
+    sqlite3_bind_blob(row, 4, key, FEDSERVER_NOISE_KEY, SQLITE_TRANSIENT);
+    const fed_status status = write_row(s, row, err);
+    sqlite3_clear_bindings(row);
+    return status;
+}
+
+fed_status fedserver_helper_state_noise(fedserver_helper_state *s, const fedserver_opened *which,
+                                        uint8_t key[FEDSERVER_NOISE_KEY], bool *found,
+                                        fed_error *err) {
+    bind_opened(s->statements[NOISE], which);
+    return read_blob(s, s->statements[NOISE], key, FEDSERVER_NOISE_KEY, found, err);
+}
+
+fed_status fedserver_helper_state_keep_correlated(fedserver_helper_state *s,
+                                                  const fedserver_opened *which,
+                                                  const uint8_t *noise, size_t len, uint32_t kept,
+                                                  fed_error *err) {
+    sqlite3_stmt *row = s->statements[KEEP_CORRELATED];
+    sqlite3_stmt *old = s->statements[FORGET_CORRELATED];
+    bind_opened(row, which);
+    sqlite3_bind_blob64(row, 4, noise, len, SQLITE_STATIC);
+    const fed_status status = write_row(s, row, err);
+    sqlite3_clear_bindings(row);
+    FED_TRY(status);
+    bind_opened(old, which);
+    sqlite3_bind_int64(old, 3, (sqlite3_int64)which->round - (sqlite3_int64)kept);
+    return write_row(s, old, err);
+}
+
+fed_status fedserver_helper_state_correlated(fedserver_helper_state *s,
+                                             const fedserver_opened *which, uint8_t *noise,
+                                             size_t len, bool *found, fed_error *err) {
+    bind_opened(s->statements[CORRELATED], which);
+    return read_blob(s, s->statements[CORRELATED], noise, len, found, err);
 }

@@ -4,10 +4,12 @@
 #define FEDSERVER_PRIVACY_HELPER_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "fed/error.h"
 #include "fed/hash.h"
+#include "fedserver/privacy/promised_noise.h"
 
 typedef struct fedserver_helper_state fedserver_helper_state;
 
@@ -58,5 +60,34 @@ fed_status fedserver_helper_state_age(fedserver_helper_state *state, const fedse
 /** This generation is the task's present one from now on. */
 fed_status fedserver_helper_state_renew(fedserver_helper_state *state,
                                         const fedserver_opened *which, fed_error *err) FED_CHECKED;
+
+/** Does a task promise what it promised when its first round was opened? The first call for a task
+ * stores that. *same: yes. */
+fed_status fedserver_helper_state_promise(fedserver_helper_state *state, uint64_t task,
+                                          const uint8_t promise[FEDSERVER_PROMISE], bool *same,
+                                          fed_error *err) FED_CHECKED;
+
+/** Store the key of a round's noise in place of that of the task's round before, which is gone
+ * with the commit. */
+fed_status fedserver_helper_state_keep_noise(fedserver_helper_state *state,
+                                             const fedserver_opened *which,
+                                             const uint8_t key[FEDSERVER_NOISE_KEY],
+                                             fed_error *err) FED_CHECKED;
+/** Read it. *found: it was not deleted yet. */
+fed_status fedserver_helper_state_noise(fedserver_helper_state *state,
+                                        const fedserver_opened *which,
+                                        uint8_t key[FEDSERVER_NOISE_KEY], bool *found,
+                                        fed_error *err) FED_CHECKED;
+
+/** Store the correlated noise of a round (privacy/correlated.h), for the `kept` rounds after it.
+ * Earlier rounds' is deleted, and that of other generations. */
+fed_status fedserver_helper_state_keep_correlated(fedserver_helper_state *state,
+                                                  const fedserver_opened *which,
+                                                  const uint8_t *noise, size_t len, uint32_t kept,
+                                                  fed_error *err) FED_CHECKED;
+/** Read that of a round, len bytes. *found: it is there. */
+fed_status fedserver_helper_state_correlated(fedserver_helper_state *state,
+                                             const fedserver_opened *which, uint8_t *noise,
+                                             size_t len, bool *found, fed_error *err) FED_CHECKED;
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "fed/bytes.h"
 #include "fed/crypto.h"
+#include "fedserver/privacy/correlated.h"
 #include "fedserver/task/private_task.h"
 
 static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_error *err) {
@@ -37,9 +38,22 @@ void fedserver_ledger_resume(fedserver_training *t, const fedserver_round_row *r
     memcpy(t->settled.noise_key, row->noise_key, sizeof row->noise_key);
 }
 
+/* Was the device charged for this round, when the set of an earlier attempt was settled? */
+static bool is_charged(const fedserver_training *t, int64_t device, uint32_t round) {
+    return round > 0 && fedserver_marks_get(&t->ledger.last, device, 0) == (int64_t)round;
+}
+
+/* May the device take part in this round? */
+static bool is_free(const fedserver_training *t, int64_t device, uint32_t round) {
+    const int64_t last = fedserver_marks_get(&t->ledger.last, device, 0);
+    return is_charged(t, device, round) ||
+           (fedserver_marks_get(&t->ledger.taken, device, 0) < (int64_t)t->task.participations &&
+            (t->task.apart == 1 || last == 0 || (int64_t)round >= last + (int64_t)t->task.apart));
+}
+
 bool fedserver_ledger_allows(const fedserver_training *t, int64_t device) {
     return !fedserver_task_promises(&t->task) ||
-           fedserver_marks_get(&t->ledger.taken, device, 0) < (int64_t)t->task.participations;
+           is_free(t, device, fedserver_round_counting(&t->round));
 }
 
 static int by_device(const void *a, const void *b) {
@@ -79,12 +93,12 @@ static fed_status charge_devices(fedserver_rounds *rounds, fedserver_training *t
     FED_TRY(rounds->store->ledger_charge(rounds->db, t->task.wire.id, t->round.number, err));
     for (uint32_t k = 0; k < t->sum.updates; k++) {
         const int64_t device = t->sum.contributions[k].device;
-        if (fedserver_marks_get(&t->ledger.last, device, 0) == (int64_t)t->round.number) {
-            continue; /* charged when the set of an earlier attempt was settled */
+        if (is_charged(t, device, t->round.number)) {
+            continue;
         }
-        if (!fedserver_ledger_allows(t, device)) {
+        if (!is_free(t, device, t->round.number)) {
             return fed_fail(err, FED_ESTATE,
-                            "task %llu: device %lld has no participation left, and an update in "
+                            "task %llu: device %lld has no participation now, and an update in "
                             "round %u; nothing of the round is released",
                             (unsigned long long)t->task.wire.id, (long long)device,
                             t->round.number);
@@ -110,6 +124,9 @@ fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training 
     t->settled.clip = told.clip;
     t->settled.sigma2 = told.sigma2;
     t->settled.rho = fedserver_promise_of(&t->task, &t->arch.layout).cost;
+    if (!fedserver_task_adds_noise(&t->task)) {
+        return FED_OK; /* the helper has a key of its own */
+    }
     const fed_status status = fed_random(t->settled.noise_key, sizeof t->settled.noise_key);
     return status == FED_OK
                ? FED_OK
@@ -127,30 +144,99 @@ fed_status fedserver_ledger_left_out(fedserver_training *t, fed_error *err) {
     return FED_OK;
 }
 
+/* Where the noise of earlier rounds lies. */
+typedef struct earlier_rounds {
+    fedserver_rounds *rounds;
+    const fedserver_training *t;
+} earlier_rounds;
+
+static fed_status read_earlier(void *user, uint32_t back, uint8_t *bytes, size_t len, bool *found,
+                               fed_error *err) {
+    const earlier_rounds *e = user;
+    *found = false;
+    return e->t->round.number <= back
+               ? FED_OK
+               : e->rounds->store->opening_find(e->rounds->db, e->t->task.wire.id,
+                                                e->t->round.number - back, bytes, len, found, err);
+}
+
+/* Draw correlated noise, and store it for the rounds to come. Made again after a death, it is the
+ * same: the noise of earlier rounds is still there. */
+static fed_status draw_correlated(fedserver_rounds *rounds, const fedserver_training *t,
+                                  int64_t *noise, size_t fields, fed_error *err) {
+    const size_t len = fields * FEDSERVER_CORRELATED;
+    earlier_rounds user = {rounds, t};
+    fedserver_correlated which = {.key = t->settled.noise_key,
+                                  .set = t->settled.set_digest,
+                                  .apart = t->task.apart,
+                                  .count = fields};
+    uint8_t *bytes = malloc(len);
+    if (bytes == NULL || fedserver_correlated_variance(t->settled.sigma2, &which.variance)) {
+        free(bytes);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a round's noise");
+    }
+    fed_status status = fedserver_correlated_draw(&which, read_earlier, &user, bytes, err);
+    if (status == FED_OK) {
+        status = rounds->store->opening_put(rounds->db, t->task.wire.id, t->round.number, bytes,
+                                            len, err);
+    }
+    if (status == FED_OK && rounds->stop != NULL) { /* a thread keeps no transaction open */
+        status = rounds->store->commit(rounds->db, err);
+    }
+    if (status == FED_OK) {
+        fedserver_correlated_levels(bytes, noise, fields);
+    }
+    fed_wipe(bytes, len);
+    free(bytes);
+    return status;
+}
+
+static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training *t, int64_t *noise,
+                             size_t fields, fed_error *err) {
+    fedserver_variance variance;
+    if (t->task.apart > 1) {
+        return draw_correlated(rounds, t, noise, fields, err);
+    }
+    fed_status status = fedserver_variance_of(t->settled.sigma2, &variance);
+    if (status == FED_OK) {
+        status = fedserver_noise_draw(t->settled.noise_key, t->settled.set_digest, variance, noise,
+                                      fields);
+    }
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "the noise of round %u can't be drawn: %s",
+                                       t->round.number, fed_status_text(status));
+}
+
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *t,
                                  const fedcodec_ring *ring, uint32_t *sums, fed_error *err) {
-    (void)rounds;
     const size_t fields = ring->shape.fields;
-    fedserver_variance variance;
-    if (!fedserver_task_promises(&t->task)) {
+    if (!fedserver_task_adds_noise(&t->task)) {
         return FED_OK;
     }
     /* S19 in docs/durability.md: the round is charged. */
     assert(t->settled.sigma2 > 0);
     int64_t *noise = malloc(fields * sizeof *noise);
-    fed_status status =
-        noise != NULL ? fedserver_variance_of(t->settled.sigma2, &variance) : FED_ENOMEM;
-    if (status == FED_OK) {
-        status = fedserver_noise_draw(t->settled.noise_key, t->settled.set_digest, variance, noise,
-                                      fields);
+    if (noise == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the noise of a round");
     }
+    const fed_status status = draw_noise(rounds, t, noise, fields, err);
     for (size_t i = 0; i < fields && status == FED_OK; i++) {
         sums[i] += (uint32_t)noise[i];
     }
+    fed_wipe(noise, fields * sizeof *noise);
     free(noise);
-    return status == FED_OK ? FED_OK
-                            : fed_fail(err, status, "the noise of round %u can't be drawn: %s",
-                                       t->round.number, fed_status_text(status));
+    return status;
+}
+
+fed_status fedserver_ledger_forget(fedserver_rounds *rounds, const fedserver_training *t,
+                                   fed_error *err) {
+    const uint32_t number = t->round.number, kept = t->task.apart - 1;
+    const bool ends = number >= t->task.rules.rounds;
+    if (t->task.apart == 1 || !fedserver_task_adds_noise(&t->task) || (!ends && number <= kept)) {
+        return FED_OK;
+    }
+    return rounds->store->opening_clear(rounds->db, t->task.wire.id, ends ? number : number - kept,
+                                        err);
 }
 
 fed_status fedserver_ledger_next(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {

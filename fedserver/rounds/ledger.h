@@ -14,7 +14,8 @@
  *     fedserver_ledger_allows   before a lease, and when an update comes: is a participation left?
  *     fedserver_ledger_charge   in the transaction that settles the set: charges each device of it,
  *                               and draws the key of the round's noise
- *     fedserver_ledger_open     when the version is made: adds the noise to the sum
+ *     fedserver_ledger_open     when the version is made: adds the noise to the sum, unless the
+ *                               helper adds it
  *     fedserver_ledger_next     in the transaction that commits the round, which deletes the key
  *
  * The noise is a function of key and set. So a version that is made again, after a death, has the
@@ -30,7 +31,8 @@ fed_status fedserver_ledger_load(fedserver_rounds *rounds, fedserver_training *t
 /** Take what the row of the open round says of its set. */
 void fedserver_ledger_resume(fedserver_training *training, const fedserver_round_row *row);
 
-/** Has the device a participation left? True for every task that promises nothing. */
+/** Has the device a participation left, and are its last one and the round that counts now `apart`
+ * rounds apart? True for every task that promises nothing. */
 bool fedserver_ledger_allows(const fedserver_training *training, int64_t device);
 
 /** Charge a participation to each device of the round's set, which is settled now. A device that
@@ -45,10 +47,16 @@ fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training 
 fed_status fedserver_ledger_left_out(fedserver_training *training, fed_error *err) FED_CHECKED;
 
 /** Add the noise to the opened sum of a round: uint32_t sums[ring->shape.fields], which count
- * modulo 2^w. Only what the training has of the round is used, so a thread may call it. */
+ * modulo 2^w. Only what training and store have of the round is used, so a thread may call it.
+ * Where `apart` is above 1, the noise is stored for the next rounds, in the table of openings. */
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *training,
                                  const fedcodec_ring *ring, uint32_t *sums,
                                  fed_error *err) FED_CHECKED;
+
+/** In the transaction that commits the round: delete the correlated noise of rounds that no later
+ * round needs; of all rounds, where this is the last one. */
+fed_status fedserver_ledger_forget(fedserver_rounds *rounds, const fedserver_training *training,
+                                   fed_error *err) FED_CHECKED;
 
 /** The round is over. If no enrolled device has a participation left, this round becomes the task's
  * last one. */

@@ -48,6 +48,7 @@ void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms) {
     memcpy(terms->codec_up, t->task.wire.codec_up, sizeof terms->codec_up);
     terms->width = ring.shape.width;
     terms->fields = ring.shape.fields;
+    terms->sent = ring.shape.sent;
     memcpy(terms->draw, ring.draw, sizeof terms->draw);
     terms->privacy = fedserver_privacy_of(&t->task, &t->arch.layout);
 }

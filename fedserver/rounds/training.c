@@ -434,6 +434,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     if (fedserver_task_has_helper(&t->task)) {
         FED_TRY(rounds->store->opening_clear(rounds->db, t->task.wire.id, t->round.number, err));
     }
+    FED_TRY(fedserver_ledger_forget(rounds, t, err));
     FED_TRY(prune_leases(rounds, t, err));
     fedserver_closing_take(t);
     FED_TRY(prune_deltas(rounds, t, reach, err));

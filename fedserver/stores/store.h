@@ -522,8 +522,8 @@ typedef struct fedserver_store {
     fed_status (*noise_forget)(void *db, uint64_t task, uint32_t after, uint32_t last,
                                fed_error *err) FED_CHECKED;
 
-    /** Store the masks of a round of a private task (rounds/openings.h), once: another call for the
-     * round replaces them. */
+    /** Store the masks of a round of a private task (rounds/openings.h) or its correlated noise
+     * (rounds/ledger.h), once: another call for the round replaces them. */
     fed_status (*opening_put)(void *db, uint64_t task, uint32_t round, const void *masks,
                               size_t len, fed_error *err) FED_CHECKED;
     /** Copy the masks of a round into masks[len]. *found: the store has them. masks NULL: only look

@@ -7,8 +7,7 @@
 
 #include "fed/point.h"
 #include "fedcodec/ring.h"
-#include "fedserver/privacy/accountant.h"
-#include "fedserver/privacy/sampler.h"
+#include "fedserver/privacy/correlated.h"
 #include "fedserver/task/phases.h"
 
 static bool is_ring(const char *codec_up) {
@@ -28,8 +27,13 @@ bool fedserver_task_has_helper(const fedserver_task *task) {
     return task->helper[0] != '\0';
 }
 
+bool fedserver_task_adds_noise(const fedserver_task *task) {
+    return fedserver_task_promises(task) &&
+           (!fedserver_task_has_helper(task) || strcmp(task->noise, "both") == 0);
+}
+
 static double multiplier(const fedserver_task *task) {
-    return fedserver_privacy_z(task->epsilon, task->delta, task->participations, 1);
+    return fedserver_privacy_z(task->epsilon, task->delta, task->participations, task->apart);
 }
 
 /* The fields' shape. A stored task was checked, so its codec is known. */
@@ -58,6 +62,7 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
         told.epsilon = task->epsilon;
         told.delta = task->delta;
         told.participations = task->participations;
+        told.apart = task->apart;
     }
     if (fedserver_task_has_helper(task)) {
         /* A stored task was checked, so its key is one. */
@@ -78,17 +83,19 @@ fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_lay
     const fed_privacy_fields shape = shape_of(task, &told, layout);
     const double goal = task->rules.goal, z = multiplier(task);
     /* the noise of one device's share: z D g sqrt(k') in lengths of the clip */
+    const int times = fedserver_task_has_helper(task) && fedserver_task_adds_noise(task) ? 2 : 1;
     const double noise =
-        sqrt(told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
-    const double ratio = noise / goal / sqrt(task->rules.rounds);
+        sqrt(times * told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
+    const double ratio = noise / goal / sqrt(task->rules.rounds) *
+                         fedserver_privacy_share(task->apart, task->rules.rounds);
     return (fedserver_promise){.z = z,
-                               .cost = fedserver_privacy_cost(z, 1),
+                               .cost = fedserver_privacy_cost(z, task->apart),
                                .ratio = ratio,
                                .goal = ceil(goal * ratio * LOUD)};
 }
 
 double fedserver_promise_spent(const fedserver_task *task, uint32_t taken) {
-    return fedserver_privacy_epsilon(taken * fedserver_privacy_cost(multiplier(task), 1),
+    return fedserver_privacy_epsilon(taken * fedserver_privacy_cost(multiplier(task), task->apart),
                                      task->delta);
 }
 
@@ -193,6 +200,42 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
     return first_of(faults, sizeof faults / sizeof faults[0], id, why);
 }
 
+/* Is the noise too large for 32 bits before and 32 behind the point? */
+static bool is_too_loud(const fedserver_task *task, const fed_arch *arch) {
+    fedserver_variance variance;
+    return fedserver_correlated_variance(fedserver_privacy_of(task, &arch->layout).sigma2,
+                                         &variance) != FED_OK;
+}
+
+static fed_status check_apart(const fedserver_task *task, const fed_arch *arch,
+                              fedserver_field_id *id, fed_error *why) {
+    fedcodec codec;
+    if (task->apart == 1) {
+        return FED_OK;
+    }
+    FED_TRY(fedcodec_parse(task->wire.codec_up, &codec, why));
+    const fault faults[] = {
+        {!fedserver_task_promises(task), FEDSERVER_FIELD_APART,
+         "it belongs to a promise; let epsilon say which one, or leave apart out"},
+        {codec.param[1] < 1, FEDSERVER_FIELD_CODEC_UP,
+         "noise that is correlated over rounds needs the same values in each; let p of codec_up be "
+         "1, or leave apart out"},
+        {task->selection != FEDSERVER_SELECT_ROUND_ROBIN, FEDSERVER_FIELD_SELECTION,
+         "with apart, devices take turns; let it be round_robin"},
+        {strcmp(task->noise, "both") == 0, FEDSERVER_FIELD_NOISE,
+         "with apart, one of the two adds the noise; leave noise out"},
+        {fedserver_task_promises(task) && is_too_loud(task, arch), FEDSERVER_FIELD_EPSILON,
+         "the noise is too large for apart; let b of codec_up be smaller, or epsilon larger"},
+    };
+    return first_of(faults, sizeof faults / sizeof faults[0], id, why);
+}
+
+static bool is_noise_of(const fedserver_task *task) {
+    const bool helper = fedserver_task_has_helper(task);
+    return task->noise[0] == '\0' || strcmp(task->noise, helper ? "helper" : "coordinator") == 0 ||
+           (helper && strcmp(task->noise, "both") == 0);
+}
+
 static fed_status check_promise(const fedserver_task *task, const fed_arch *arch,
                                 fedserver_field_id *id, fed_error *why) {
     const bool promises = fedserver_task_promises(task);
@@ -205,9 +248,11 @@ static fed_status check_promise(const fedserver_task *task, const fed_arch *arch
         {promises && task->clip == 0, FEDSERVER_FIELD_EPSILON,
          "noise hides updates of a bounded length only; let codec_up be ring:b=5 and clip that "
          "length"},
-        {promises && fedserver_task_has_helper(task), FEDSERVER_FIELD_HELPER,
-         "the coordinator adds the noise of epsilon, so it would read the sum without noise; leave "
-         "helper or epsilon out"},
+        {!promises && task->noise[0] != '\0', FEDSERVER_FIELD_NOISE,
+         "it belongs to a promise; let epsilon say which one, or leave noise out"},
+        {!is_noise_of(task), FEDSERVER_FIELD_NOISE,
+         "a helper adds the noise where there is one, so noise is helper or both; without a helper "
+         "it is coordinator"},
         {promises && task->delta == 0, FEDSERVER_FIELD_DELTA,
          "it is missing: how often the promise of epsilon may fail, such as 1e-5"},
         {promises && task->participations == 0, FEDSERVER_FIELD_PARTICIPATIONS,
@@ -226,7 +271,8 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
                                    fedserver_field_id *id, fed_error *why) {
     if (any_ring(task)) {
         FED_TRY(check_ring(task, arch, id, why));
-        return check_promise(task, arch, id, why);
+        FED_TRY(check_promise(task, arch, id, why));
+        return check_apart(task, arch, id, why);
     }
     if (fedserver_task_has_helper(task)) {
         *id = FEDSERVER_FIELD_HELPER;
@@ -235,6 +281,11 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
                         "leave helper out");
     }
     FED_TRY(check_promise(task, arch, id, why));
+    if (task->apart != 1) {
+        *id = FEDSERVER_FIELD_APART;
+        return fed_fail(why, FED_EINVAL,
+                        "it belongs to a promise; let epsilon say which one, or leave apart out");
+    }
     if (task->clip != 0) {
         *id = FEDSERVER_FIELD_CLIP;
         return fed_fail(why, FED_EINVAL,

@@ -20,6 +20,10 @@ bool fedserver_task_promises(const fedserver_task *task);
 /** Has the task a helper, who opens the sums of its rounds? */
 bool fedserver_task_has_helper(const fedserver_task *task);
 
+/** Does the coordinator add the noise of a promise? It does without a helper, and beside one that
+ * adds it too, where `noise` is "both". A helper adds the noise of every promise. */
+bool fedserver_task_adds_noise(const fedserver_task *task);
+
 /** What devices are told of the task in an assignment. All 0 where it is not private. layout: that
  * of its model. */
 fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *layout);
@@ -28,7 +32,7 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
 typedef struct fedserver_promise {
     double z;    /* sigma of the noise, in lengths of the longest update */
     double cost; /* of one participation (privacy/accountant.h) */
-    /* the length of a round's noise in the model, divided by the clip and by sqrt(rounds). Above
+    /* the length of the noise of all rounds in the model, divided by the clip and by rounds. Above
      * 0.5 the model learns visibly less. */
     double ratio;
     double goal; /* the least goal with which ratio is at most 0.5, at the same z */

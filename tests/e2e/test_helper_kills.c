@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,16 +173,16 @@ static void await_key(const world *w, char path[320]) {
     }
 }
 
-/* Queue a task that names the helper. */
-static void queue_task(world *w) {
-    char path[320], json[700];
+/* Queue a task that names the helper. rest: further keys. */
+static void queue_task(world *w, const char *rest) {
+    char path[320], json[800];
     await_key(w, path);
     char *key = text_of(path);
     snprintf(json, sizeof json,
              "{\"model\": \"lr\", \"rounds\": %u, \"cohort\": %d, \"minimum\": %d,\n"
              " \"deadline_s\": 600, \"local_steps\": 2, \"codec_up\": \"ring:b=5\", \"clip\": 1,\n"
-             " \"codec_down\": \"float32\", \"helper\": \"%s\"}\n",
-             w->rounds, DEVICES, DEVICES, key);
+             " \"codec_down\": \"float32\", \"helper\": \"%s\"%s}\n",
+             w->rounds, DEVICES, DEVICES, key, rest);
     free(key);
     fed_test_put(w->p.directory, "task.json", json, strlen(json));
     assert_runs(&w->p, "task --dir c task.json", 0, "task 1 is queued");
@@ -234,7 +235,7 @@ static void await_devices(const pid_t device[DEVICES]) {
 FED_TEST_WITH(helper_and_coordinator_are_killed_and_each_round_commits_once, world *w) {
     pid_t device[DEVICES];
     pid_t coordinator = start_coordinator(w), helper = start_helper(w, w->helper_token);
-    queue_task(w);
+    queue_task(w, "");
     for (unsigned k = 0; k < DEVICES; k++) {
         device[k] = start_device(w, k);
     }
@@ -264,7 +265,7 @@ FED_TEST_WITH(a_helper_whose_disk_is_lost_is_replaced, world *w) {
     w->rounds = FEW;
     const pid_t coordinator = start_coordinator(w);
     pid_t helper = start_helper(w, w->helper_token);
-    queue_task(w);
+    queue_task(w, "");
     for (unsigned k = 0; k < DEVICES; k++) {
         device[k] = start_device(w, k);
     }
@@ -303,7 +304,7 @@ FED_TEST_WITH(a_restored_coordinator_goes_on_with_its_helper, world *w) {
     w->rounds = FEW;
     pid_t coordinator = start_coordinator(w);
     const pid_t helper = start_helper(w, w->helper_token);
-    queue_task(w);
+    queue_task(w, "");
     for (unsigned k = 0; k < DEVICES; k++) {
         device[k] = start_device(w, k);
     }
@@ -323,6 +324,60 @@ FED_TEST_WITH(a_restored_coordinator_goes_on_with_its_helper, world *w) {
     assert_int_equal(count(w->helper_log, "its coordinator was restored"), 1);
     assert_int_equal(count(w->helper_log, "is not opened"), 0);
     kill_it(helper);
+    kill_it(coordinator);
+}
+
+/* How many rounds does the helper's store have? */
+static unsigned rounds_opened(const world *w) {
+    char path[320];
+    sqlite3 *db = NULL;
+    sqlite3_stmt *row = NULL;
+    snprintf(path, sizeof path, "%s/h/helper.db", w->p.directory);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT count(*) FROM openings", -1, &row, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    const unsigned rounds = (unsigned)sqlite3_column_int(row, 0);
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+    return rounds;
+}
+
+/* The helper dies again and again, wherever it is. A round that the coordinator has was charged at
+ * the helper before, and no charge is taken twice: the last round needs the last one. */
+FED_TEST_WITH(a_helper_that_adds_noise_is_killed_often_and_charges_each_round_once, world *w) {
+    enum { KILLS = 12 };
+    char rest[200];
+    pid_t device[DEVICES];
+    pid_t coordinator = start_coordinator(w), helper = start_helper(w, w->helper_token);
+    snprintf(rest, sizeof rest, ", \"epsilon\": 50, \"delta\": 1e-5, \"participations\": %d",
+             ROUNDS);
+    queue_task(w, rest);
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device[k] = start_device(w, k);
+    }
+    await(w->helper_log, "opened round 2,");
+    for (unsigned k = 0; k < KILLS; k++) {
+        const size_t opened = count(w->helper_log, "a sum of 3 devices");
+        const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+        while (count(w->helper_log, "a sum of 3 devices") == opened && opened < ROUNDS) {
+            pause_until(until_ms);
+        }
+        fed_sleep_ms(17 * k); /* before the answer leaves, while it does, and after it */
+        kill_it(helper);
+        const unsigned committed = last_round(w->log, ": committed with");
+        assert_true(rounds_opened(w) >= committed);
+        helper = start_helper(w, NULL);
+    }
+    for (unsigned k = 0; k < DEVICES; k++) {
+        int how = 0;
+        assert_int_equal(waitpid(device[k], &how, 0), device[k]);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+    assert_int_equal(count(w->log, ": committed with 3 updates"), ROUNDS);
+    assert_int_equal(count(w->helper_log, "is not opened"), 0);
+    kill_it(helper);
+    assert_int_equal(rounds_opened(w), ROUNDS);
     kill_it(coordinator);
 }
 

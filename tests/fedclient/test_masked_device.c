@@ -33,6 +33,15 @@ FED_TEST_WITH(an_update_without_its_mask_is_the_update, fed_device *d) {
     fed_device_check(d, FINE);
 }
 
+/* Else the noise of one round could not take off that of another. */
+FED_TEST_WITH(all_rounds_have_one_draw_where_devices_rest_between_them, fed_device *d) {
+    d->fake.privacy.apart = 3;
+    for (int k = 0; k < 5; k++) {
+        assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    }
+    fed_device_check(d, FINE);
+}
+
 FED_TEST(a_part_of_the_values_is_masked_too_and_the_rest_is_owed) {
     fed_device *d = calloc(1, sizeof *d);
     assert_non_null(d);
@@ -204,6 +213,17 @@ FED_TEST_WITH(a_task_without_a_helper_is_below_the_floor, fed_device *d) {
     decline(d, "with a helper only");
 }
 
+FED_TEST_WITH(a_larger_epsilon_than_the_devices_own_is_declined, fed_device *d) {
+    d->options.most_epsilon = 4;
+    d->fake.privacy.epsilon = 4.5f;
+    decline(d, "epsilon 4.5; this device wants 4 at most");
+}
+
+FED_TEST_WITH(a_task_without_a_promise_is_declined_where_the_device_wants_one, fed_device *d) {
+    d->options.most_epsilon = 4;
+    decline(d, "promises no epsilon");
+}
+
 FED_TEST_WITH(another_helpers_key_is_refused, fed_device *d) {
     static uint8_t key[FED_SEAL_KEY];
     memcpy(key, d->fake.privacy.helper_key[0], sizeof key);
@@ -215,6 +235,8 @@ FED_TEST_WITH(another_helpers_key_is_refused, fed_device *d) {
 FED_TEST_WITH(the_pinned_helper_and_the_floor_are_met, fed_device *d) {
     d->options.helper = d->fake.privacy.helper_key[0];
     d->options.least_devices = 20;
+    d->options.most_epsilon = 4;
+    d->fake.privacy.epsilon = 4;
     fed_device_restart(d);
     assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
 }

@@ -317,7 +317,7 @@ static void encode_private(const fed_assignment *work, const fedcodec *codec, co
     fed_rng rng;
     fedcodec_ring ring = {
         .shape = fed_privacy_shape(&work->privacy, (unsigned)codec->param[0], codec->param[1], n)};
-    fed_privacy_draw(work->task.id, work->round, ring.draw);
+    fed_privacy_draw(work->task.id, fed_privacy_drawn(&work->privacy, work->round), ring.draw);
     fed_rng_init(&rng, fed_digest(x, n), work->round, 0);
     uint8_t *fields = malloc(ring.shape.bytes);
     assert_non_null(fields);

@@ -234,7 +234,7 @@ static void open_fields(fed_fake *fake, uint64_t lease, const fedcodec *codec, u
     fedcodec whole;
     assert_true(sums != NULL && values != NULL);
     assert_true(body[0] == FED_OWN_ENVELOPE && body[1] == fake->privacy.helpers);
-    fed_privacy_draw(fake->task.id, round, ring.draw);
+    fed_privacy_draw(fake->task.id, fed_privacy_drawn(&fake->privacy, round), ring.draw);
     if (fake->privacy.helpers > 0) {
         unmask(fake, lease, &ring, body, len, sums);
     } else {

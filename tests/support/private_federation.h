@@ -92,6 +92,7 @@ static inline fed_private_terms terms_of(const federation *f, size_t k) {
     memcpy(t.codec_up, a->task.codec_up, sizeof t.codec_up);
     t.width = shape.width;
     t.fields = shape.fields;
+    t.sent = shape.sent;
     fed_privacy_draw(t.task, t.round, t.draw);
     return t;
 }

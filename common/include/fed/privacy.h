@@ -55,6 +55,10 @@ fed_status fed_privacy_read(fed_reader *r, fed_privacy *privacy) FED_CHECKED;
  * round (u32), little-endian. */
 void fed_privacy_draw(uint64_t task, uint32_t round, uint8_t draw[FED_SHA256_SIZE]);
 
+/** The round whose draw a round has: its own. Where `apart` is above 1, all rounds have that of
+ * round 0, so that the noise of one can take off that of another. */
+uint32_t fed_privacy_drawn(const fed_privacy *privacy, uint32_t round);
+
 /** The shape of a private update's fields. fed_privacy_shape makes one. */
 typedef struct fed_privacy_fields {
     unsigned bits;  /* b: bits of a level */

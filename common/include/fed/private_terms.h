@@ -37,6 +37,7 @@ typedef struct fed_private_terms {
     char codec_up[64];
     uint32_t width;  /* w: bits of a field, 1 to 32 */
     uint64_t fields; /* k': a multiple of 64, at least 64 */
+    uint64_t sent;   /* k: values that are sent, 1 to fields */
     uint8_t draw[FED_SHA256_SIZE];
     fed_privacy privacy;
 } fed_private_terms;

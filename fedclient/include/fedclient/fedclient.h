@@ -166,9 +166,11 @@ typedef struct fedclient_options {
      * that this device trusts, from elsewhere than the coordinator; NULL: it takes the one that the
      * coordinator names, which a lying coordinator may have made itself. With least_devices or
      * helper, a task that is not summed by a helper, or whose rounds may commit with fewer devices,
-     * is declined. */
+     * is declined. most_epsilon: a task that promises a larger epsilon, or none, is declined; 0:
+     * any task will do. */
     const uint8_t *helper; /* uint8[FED_SEAL_KEY] */
     uint32_t least_devices;
+    float most_epsilon;
     /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
      * After a failure nothing is uploaded; *err is logged and handed to the caller of
      * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The

@@ -81,7 +81,7 @@ typedef struct fedserver_account {
     double spent; /* epsilon of the device that took part most often */
     double z;     /* sigma of a round's noise, in lengths of the longest update */
     double clip;
-    uint32_t participations;
+    uint32_t participations, apart;
     uint64_t left; /* enrolled devices that may take part once more */
     double ratio;  /* how much louder the noise of all rounds is than the clip; 0.5 is much */
     double goal;   /* the goal with which ratio would be 0.5 */
@@ -234,7 +234,8 @@ typedef struct fedserver_needs {
     uint64_t memory_bytes; /* bytes of memory of the process that serves */
     uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
-    uint32_t devices;         /* the fewest devices with which a round can end */
+    uint32_t devices;         /* the fewest devices with which rounds can end */
+    uint32_t apart;           /* in so many rounds in a row a device takes part once at most */
     /* enrolled devices that may train for the task, when it was queued; at most `devices` */
     uint32_t able;
 } fedserver_needs;

@@ -20,6 +20,10 @@ FED_API_BEGIN
  * - It counts each device's rounds over all generations, in the same transaction as the row.
  * - A coordinator that was restored has a new generation, under which its devices seal anew. From
  *   its first opening on, the earlier one gets none.
+ * - Where the terms promise an epsilon, it adds the noise: what the coordinator takes off the sum
+ *   of the updates are masks less the noise. So the coordinator never has the sum without it. The
+ *   noise is a function of a key, which is stored with the row, and of the set. The key is
+ *   deleted when the task's next round is opened.
  *
  * It is one thread's. The state has no backup on purpose: an old one would open a round twice.
  */
@@ -49,7 +53,8 @@ void fedserver_helper_close(fedserver_helper *helper);
  *
  *   terms       a device sealed under other terms, or the terms contradict themselves
  *   key         the terms name no key of this helper
- *   noise       the terms promise noise, which this release's helper does not add
+ *   noise       the terms have less noise than they promise, or promise another epsilon than
+ *               those of the task's first round
  *   minimum     fewer devices than the terms' minimum or the helper's own
  *   cohort      more devices than the terms' cohort
  *   twice       a device or a lease stands in the set twice
@@ -58,6 +63,7 @@ void fedserver_helper_close(fedserver_helper *helper);
  *   spent       a device has taken part as often as the terms allow, or too recently
  *   second_set  another set of this round was opened
  *   generation  the task has a newer generation: the coordinator was restored since
+ *   over        a later round was opened, and the noise of this one is deleted
  *
  * Free the opening. FED_EIO, FED_ENOSPC, FED_EBUSY, FED_ENOMEM: the helper can't answer now, and
  * nothing was released; ask again.

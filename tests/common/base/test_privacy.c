@@ -62,6 +62,10 @@ FED_TEST(another_task_or_round_has_another_draw) {
     assert_string_equal(text, "dc95941e1ccf50f9decbffb07ff712749c5e04ffd1eb7a9985499444eb1d379d");
     fed_privacy_draw(1, 3, b);
     assert_memory_not_equal(a, b, sizeof a);
+    fed_privacy told = {.apart = 1};
+    assert_int_equal(fed_privacy_drawn(&told, 7), 7);
+    told.apart = 2; /* one draw for all rounds */
+    assert_int_equal(fed_privacy_drawn(&told, 7), fed_privacy_drawn(&told, 8));
     fed_privacy_draw(2, 2, b);
     assert_memory_not_equal(a, b, sizeof a);
 }

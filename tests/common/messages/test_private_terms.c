@@ -16,8 +16,12 @@ typedef struct world {
 } world;
 
 static world start(unsigned helpers) {
-    world w = {
-        .terms = {.task = 3, .round = 9, .codec_up = "ring:b=5", .width = 14, .fields = 128}};
+    world w = {.terms = {.task = 3,
+                         .round = 9,
+                         .codec_up = "ring:b=5",
+                         .width = 14,
+                         .fields = 128,
+                         .sent = 100}};
     w.terms.privacy = (fed_privacy){.clip = 0.5F,
                                     .minimum = 20,
                                     .goal = 30,
@@ -62,7 +66,7 @@ FED_TEST(other_terms_have_another_digest) {
     const world w = start(1);
     uint8_t digest[FED_SHA256_SIZE], other[FED_SHA256_SIZE];
     fed_private_terms_digest(&w.terms, digest);
-    for (unsigned k = 0; k < 17; k++) {
+    for (unsigned k = 0; k < 18; k++) {
         fed_private_terms t = w.terms;
         fed_privacy *p = &t.privacy;
         t.task += k == 0;
@@ -82,6 +86,7 @@ FED_TEST(other_terms_have_another_digest) {
         p->participations += k == 14;
         p->helper_key[0][64] ^= k == 15;
         p->generation += k == 16;
+        t.sent += k == 17;
         fed_private_terms_digest(&t, other);
         assert_memory_not_equal(digest, other, sizeof digest);
     }

@@ -540,6 +540,7 @@ FED_TEST_WITH(wrong_usage_is_told, clientd_world *w) {
                  {{"--slots", "0"}, "--slots takes 1 to 8 tasks, not 0"},
                  {{"--slots", "9"}, "--slots takes 1 to 8 tasks, not 9"},
                  {{"--memory", "0"}, "--memory is a whole number from 1"},
+                 {{"--most-epsilon", "0"}, "--most-epsilon takes a number above 0"},
                  {{"--transport", "pigeon"}, "this build has no transport \"pigeon\""},
                  {{"--downloads-ca"}, "--downloads-ca"},
                  {{"--no-caches", "--downloads-ca", "x"}, "contradict each other"},

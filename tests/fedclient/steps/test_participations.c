@@ -38,6 +38,19 @@ FED_TEST(a_participation_too_many_is_refused_by_the_device) {
     close_device(d);
 }
 
+/* The fake coordinator lets it go on at once, as an honest one would not. */
+FED_TEST(a_round_too_early_is_refused_by_the_device) {
+    fed_device *d = open_device(5);
+    d->fake.privacy.apart = 3;
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    d->fake.version += 2; /* other devices had their rounds */
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    d->fake.version += 1;
+    fed_device_restart(d);
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_DECLINED);
+    close_device(d);
+}
+
 FED_TEST(another_task_has_an_account_of_its_own) {
     fed_device *d = open_device(1);
     assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);

@@ -119,6 +119,10 @@ FED_TEST(test_the_devices_that_may_train_are_counted) {
     assert_able(&c, TASK "2}", 2, 2);
     assert_able(&c, TASK "3, \"tag\": \"north\"}", 1, 3);
     assert_able(&c, TASK "3, \"staleness\": 2}", 1, 1);
+    assert_able(&c, /* a device rests for two rounds after its own */
+                TASK "1, \"codec_up\": \"ring\", \"clip\": 1, \"epsilon\": 8, \"delta\": 1e-5,"
+                     " \"participations\": 2, \"apart\": 3, \"selection\": \"round_robin\"}",
+                3, 3);
     assert_fed_ok_err(fedserver_device_revoke(c.server, c.now_ms, hex, &entry, &err));
     assert_able(&c, TASK "3}", 2, 3);
     coordinator_teardown(&c);

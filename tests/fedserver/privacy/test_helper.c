@@ -2,11 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fed/crypto.h"
 #include "fed/file.h"
+#include "fedcodec/ring.h"
+#include "fedserver/privacy/accountant.h"
 #include "fedserver/private_helper.h"
 
 enum { DEVICES = 6, FIELDS = 320, WIDTH = 14 };
@@ -42,8 +46,12 @@ static int begin(void **state) {
     assert_non_null(w);
     assert_int_equal(fed_test_dir_make(state), 0);
     snprintf(w->path, sizeof w->path, "%.200s/helper.db", fed_test_dir);
-    w->terms = (fed_private_terms){
-        .task = 3, .round = 9, .codec_up = "ring:b=5", .width = WIDTH, .fields = FIELDS};
+    w->terms = (fed_private_terms){.task = 3,
+                                   .round = 9,
+                                   .codec_up = "ring:b=5",
+                                   .width = WIDTH,
+                                   .fields = FIELDS,
+                                   .sent = FIELDS};
     w->terms.privacy = (fed_privacy){.clip = 1,
                                      .minimum = 4,
                                      .goal = 5,
@@ -339,9 +347,286 @@ FED_TEST_WITH(terms_that_are_not_this_helpers_are_refused, world *w) {
     w->question.terms = w->terms;
     w->question.terms.privacy.helper_key[0][9] ^= 1;
     assert_refused(w, "key");
-    w->question.terms = w->terms;
-    w->question.terms.privacy.sigma2 = 4;
-    assert_refused(w, "noise");
+}
+
+/* Let the terms of this round promise epsilon 8 in four rounds, with as much noise as that takes,
+ * and have all devices seal under them. */
+static void promise(world *w, uint32_t round, uint64_t sent) {
+    fed_private_terms *t = &w->terms;
+    fed_privacy *p = &t->privacy;
+    p->epsilon = 8;
+    p->delta = 1e-5F;
+    p->participations = 4;
+    p->sigma2 = 0;
+    const double sigma = fedserver_privacy_z(8, (double)p->delta, 4, 1) *
+                         fed_privacy_shape(p, 5, 1, (size_t)sent).reach;
+    p->sigma2 = sigma * sigma;
+    const fed_privacy_fields shape = fed_privacy_shape(p, 5, 1, (size_t)sent);
+    t->round = round;
+    t->sent = sent;
+    t->fields = shape.fields;
+    t->width = shape.width;
+    fed_privacy_draw(3, round, t->draw);
+    w->question.terms = *t;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, t, 100 + k);
+    }
+}
+
+static void assert_opens_noisily(world *w) {
+    ask(w);
+    assert_string_equal(w->reply.word, "");
+    assert_int_equal(w->reply.fields_len, w->terms.fields / 8 * w->terms.width);
+}
+
+/* Write noise[fields]: the sum of the masks, less what the helper sent, as signed. */
+static int32_t *noise_of(const world *w) {
+    const size_t n = (size_t)w->terms.fields;
+    const unsigned width = w->terms.width;
+    int32_t *noise = calloc(n, sizeof *noise);
+    uint32_t *y = calloc(n, sizeof *y), *got = malloc(n * sizeof *got);
+    assert_true(noise != NULL && y != NULL && got != NULL);
+    for (size_t k = 0; k < w->question.count; k++) {
+        assert_fed_ok(fed_private_mask(w->seeds[k][0], width, 0, y, n));
+    }
+    fed_private_unpack(w->reply.fields, width, 0, got, n);
+    for (size_t i = 0; i < n; i++) {
+        noise[i] = (int32_t)((y[i] - got[i]) << (32 - width)) >> (32 - width);
+    }
+    free(y);
+    free(got);
+    return noise;
+}
+
+/* In any order of the devices, and after a restart: one noise for one sum. */
+FED_TEST_WITH(the_same_set_gives_the_same_noise, world *w) {
+    promise(w, 9, FIELDS);
+    assert_opens_noisily(w);
+    const size_t len = w->reply.fields_len;
+    uint8_t *first = malloc(len);
+    assert_non_null(first);
+    memcpy(first, w->reply.fields, len);
+    const fedserver_sealed moved = w->devices[0];
+    w->devices[0] = w->devices[4];
+    w->devices[4] = moved;
+    assert_opens_noisily(w);
+    assert_memory_equal(first, w->reply.fields, len);
+    reopen(w);
+    assert_opens_noisily(w);
+    assert_memory_equal(first, w->reply.fields, len);
+    free(first);
+}
+
+/* The key of a round's noise is gone with the next round, so nobody gets its sum again, and never
+ * without the noise. */
+FED_TEST_WITH(a_round_that_is_over_has_no_noise_any_more, world *w) {
+    fedserver_sealed before[DEVICES];
+    promise(w, 9, FIELDS);
+    const fed_private_terms ninth = w->terms;
+    memcpy(before, w->devices, sizeof before);
+    assert_opens_noisily(w);
+    promise(w, 10, FIELDS);
+    assert_opens_noisily(w);
+    memcpy(w->devices, before, sizeof before);
+    w->question.terms = ninth;
+    assert_refused(w, "over");
+}
+
+FED_TEST_WITH(an_openings_noise_has_the_variance_that_the_promise_asks_for, world *w) {
+    enum { MANY = 262144, ROUNDS = 2 };
+    double squares = 0, sum = 0;
+    for (uint32_t round = 9; round < 9 + ROUNDS; round++) {
+        promise(w, round, MANY);
+        assert_opens_noisily(w);
+        int32_t *noise = noise_of(w);
+        for (size_t i = 0; i < MANY; i++) {
+            sum += noise[i];
+            squares += (double)noise[i] * noise[i];
+        }
+        free(noise);
+    }
+    const double n = (double)MANY * ROUNDS, variance = squares / n;
+    print_message("the variance is %.4f of sigma^2\n", variance / w->terms.privacy.sigma2);
+    assert_true(fabs(variance / w->terms.privacy.sigma2 - 1) < 0.01);
+    assert_true(fabs(sum / n) < 5 * sqrt(variance / n));
+}
+
+/* Let the terms promise the same with participations `apart` rounds apart. */
+static void promise_apart(world *w, uint32_t round, uint32_t apart) {
+    fed_private_terms *t = &w->terms;
+    promise(w, round, FIELDS);
+    t->privacy.apart = apart;
+    const double sigma = fedserver_privacy_z(8, (double)t->privacy.delta, 4, apart) *
+                         fed_privacy_shape(&t->privacy, 5, 1, FIELDS).reach;
+    t->privacy.sigma2 = sigma * sigma;
+    t->width = fed_privacy_width(5, DEVICES, t->privacy.sigma2);
+    fed_privacy_draw(3, fed_privacy_drawn(&t->privacy, round), t->draw);
+    w->question.terms = *t;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, t, 100 + k);
+    }
+}
+
+/* Two rounds, of three devices each, with a new helper each time. */
+FED_TEST_WITH(correlated_noise_is_the_same_after_a_death_and_goes_against_the_round_before,
+              world *w) {
+    enum { TIMES = 40 };
+    double along = 0, squares = 0;
+    for (uint32_t k = 0; k < TIMES; k++) {
+        fed_privacy *p = &w->terms.privacy;
+        p->minimum = 2;
+        w->question.devices = w->devices;
+        w->question.count = 3;
+        promise_apart(w, 9, 2);
+        assert_opens_noisily(w);
+        int32_t *first = noise_of(w);
+        reopen(w);
+        promise_apart(w, 10, 2);
+        w->question.devices = w->devices + 3; /* the others rest */
+        assert_opens_noisily(w);
+        uint8_t *bytes = malloc(w->reply.fields_len);
+        assert_non_null(bytes);
+        memcpy(bytes, w->reply.fields, w->reply.fields_len);
+        reopen(w);
+        assert_opens_noisily(w);
+        assert_memory_equal(bytes, w->reply.fields, w->reply.fields_len);
+        memmove(w->seeds, w->seeds + 3, 3 * sizeof w->seeds[0]);
+        int32_t *second = noise_of(w);
+        for (size_t i = 0; i < FIELDS; i++) {
+            along += (double)first[i] * second[i];
+            squares += (double)first[i] * first[i];
+        }
+        free(bytes);
+        free(first);
+        free(second);
+        fedserver_helper_close(w->helper);
+        w->helper = NULL;
+        unlink(w->path);
+        reopen(w);
+    }
+    assert_true(fabs(squares / (TIMES * FIELDS) / w->terms.privacy.sigma2 - 1) < 0.1);
+    assert_true(fabs(along / squares + 0.5) < 0.05); /* Z_2 = z_2 - Z_1 / 2 */
+}
+
+static fed_status random_bytes(void *user, void *dst, size_t len) {
+    (void)user;
+    return fed_random(dst, len);
+}
+
+/* Have a device train: a vector of the clip's length, with values of both signs. */
+static void train(const world *w, size_t k, size_t n, float *x, double *mean) {
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        x[i] = sinf((float)((k * 7919 + i * i) % 10007)) + 0.2F;
+        squares += (double)x[i] * (double)x[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        x[i] *= (float)(0.999 * (double)w->terms.privacy.clip / sqrt(squares));
+        mean[i] += (double)x[i] / (double)w->question.count;
+    }
+}
+
+/* Add the masked fields of a device up. */
+static void upload(const world *w, size_t k, const fedcodec_ring *ring, const float *x,
+                   uint32_t *sums) {
+    uint8_t *fields = malloc(ring->shape.bytes);
+    assert_non_null(fields);
+    assert_fed_ok(
+        fedcodec_ring_encode(ring, w->terms.privacy.clip, x, random_bytes, NULL, fields, NULL));
+    assert_fed_ok(
+        fed_private_mask_packed(w->seeds[k][0], w->terms.width, fields, ring->shape.fields));
+    fedcodec_ring_add(ring, fields, sums);
+    free(fields);
+}
+
+/* Of a whole round: what devices clip, rotate, round and mask, and what the helper opens. */
+FED_TEST_WITH(an_opened_sum_is_hardly_further_off_than_with_continuous_noise, world *w) {
+    enum { MANY = 262144 };
+    float *x = malloc(MANY * sizeof *x), *change = calloc(MANY, sizeof *change);
+    double *mean = calloc(MANY, sizeof *mean), squares = 0;
+    promise(w, 9, MANY);
+    fedcodec_ring ring = {.shape = fed_privacy_shape(&w->terms.privacy, 5, 1, MANY)};
+    memcpy(ring.draw, w->terms.draw, sizeof ring.draw);
+    uint32_t *sums = calloc(ring.shape.fields, sizeof *sums);
+    assert_true(x != NULL && change != NULL && mean != NULL && sums != NULL);
+    for (size_t k = 0; k < w->question.count; k++) {
+        train(w, k, MANY, x, mean);
+        upload(w, k, &ring, x, sums);
+    }
+    assert_opens_noisily(w);
+    fedcodec_ring_subtract(&ring, w->reply.fields, sums);
+    (void)fedcodec_ring_sums(&ring, sums);
+    fedcodec_ring_change(&ring, sums, (double)w->question.count, change);
+    for (size_t i = 0; i < MANY; i++) {
+        const double off = (double)change[i] - mean[i];
+        squares += off * off;
+    }
+    const double z = fedserver_privacy_z(8, (double)w->terms.privacy.delta, 4, 1);
+    const double central = z * (double)w->terms.privacy.clip / (double)w->question.count;
+    const double error = sqrt(squares / MANY) / central;
+    print_message("the error is %.4f of continuous noise of the same promise\n", error);
+    assert_true(error < 1.02 && error > 0.99);
+    free(sums);
+    free(mean);
+    free(change);
+    free(x);
+}
+
+/* Seal the question's devices under terms that ask for other noise. */
+static void seal_all(world *w, const fed_private_terms *terms) {
+    w->question.terms = *terms;
+    for (size_t k = 0; k < DEVICES; k++) {
+        seal(w, k, terms, 100 + k);
+    }
+}
+
+FED_TEST_WITH(less_noise_than_promised_is_refused, world *w) {
+    promise(w, 9, FIELDS);
+    for (unsigned k = 0; k < 8; k++) {
+        fed_private_terms t = w->terms;
+        fed_privacy *p = &t.privacy;
+        p->sigma2 *= k == 0 ? 0.999 : k == 1 ? 0 : k == 2 ? 1e40 : 1;
+        p->epsilon *= k == 3 ? 0 : 1;
+        p->participations = k == 4 ? 0 : p->participations;
+        p->apart = k == 5 ? 65 : 1;
+        t.sent = k == 6 ? 1 : t.sent; /* so few values need less noise, but have fewer fields */
+        t.codec_up[7] = k == 7 ? '6' : '5'; /* finer levels are longer vectors */
+        seal_all(w, &t);
+        assert_refused(w, "noise");
+    }
+    seal_all(w, &w->terms);
+    assert_opens_noisily(w);
+}
+
+/* Else costs would not add up to what the devices were told at first. */
+FED_TEST_WITH(a_task_that_promises_something_else_later_is_refused, world *w) {
+    promise(w, 9, FIELDS);
+    assert_opens_noisily(w);
+    promise(w, 10, FIELDS);
+    for (unsigned k = 0; k < 4; k++) {
+        fed_private_terms t = w->terms;
+        fed_privacy *p = &t.privacy;
+        p->epsilon = k == 0 ? 9 : k == 1 ? 0 : p->epsilon;
+        p->sigma2 *= k == 1 ? 0 : 4;
+        p->delta *= k == 2 ? 2 : 1;
+        p->participations -= k == 3;
+        t.width = fed_privacy_width(5, p->cohort, p->sigma2);
+        seal_all(w, &t);
+        assert_refused(w, "noise");
+    }
+    seal_all(w, &w->terms);
+    assert_opens_noisily(w);
+}
+
+FED_TEST_WITH(a_device_is_refused_after_the_rounds_of_the_promise, world *w) {
+    for (uint32_t round = 9; round < 13; round++) {
+        promise(w, round, FIELDS);
+        assert_opens_noisily(w);
+        assert_opens_noisily(w); /* the same question takes nothing */
+    }
+    reopen(w);
+    promise(w, 13, FIELDS);
+    assert_refused(w, "spent");
 }
 
 FED_TEST_WITH(one_process_has_the_state, world *w) {

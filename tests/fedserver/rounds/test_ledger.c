@@ -5,7 +5,9 @@
 #include <math.h>
 
 #include "coordinator_fixture.h"
+#include "fed/clock.h"
 #include "fed_cases.h"
+#include "fedserver/rounds/masked.h"
 #include "fedserver/server.h"
 #include "fedserver/task/private_task.h"
 
@@ -97,10 +99,30 @@ FED_TEST_WITH(a_task_without_participations_is_finished, coordinator *c) {
     assert_int_equal(task_of(c)->versions.version, 2);
 }
 
+#define APART                                                                                      \
+    ", \"participations\": 3, \"apart\": 2, \"selection\": \"round_robin\", \"deadline_s\": 600"
+
+FED_TEST_WITH(a_device_rests_between_its_rounds, coordinator *c) {
+    coordinator_task(c, TASK_OF("9", "1", APART));
+    const test_device d[] = {coordinator_enrol(c), coordinator_enrol(c)};
+    play(c, &d[0], 1);
+    fed_assignment told = device_ask_work(c, &d[0]);
+    assert_int_equal(told.action, FED_ACTION_WAIT);
+    assert_int_equal(told.reason, FED_WAIT_SPENT);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(device_ask_work(c, &d[0]).reason, FED_WAIT_SPENT);
+    play(c, &d[1], 1);
+    assert_int_equal(device_ask_work(c, &d[1]).reason, FED_WAIT_SPENT);
+    play(c, &d[0], 1); /* it is free again in round 3 */
+    expect_ledger(c, "1:2@3 2:1@2 ");
+}
+
 /* A model that a thread makes: the set is settled in one transaction, and released in another. */
-static void settle(coordinator *c, fed_assignment work[2], test_device d[2]) {
+static void settle_task(coordinator *c, const char *task, fed_assignment work[2],
+                        test_device d[2]) {
     c->server->rounds.apart_values = 1;
-    coordinator_task(c, TASK);
+    coordinator_task(c, task);
     for (size_t k = 0; k < 2; k++) {
         d[k] = coordinator_enrol(c);
         work[k] = device_ask_work(c, &d[k]);
@@ -109,6 +131,10 @@ static void settle(coordinator *c, fed_assignment work[2], test_device d[2]) {
         assert_int_equal(device_upload(c, &d[k], &work[k], zeros, 1, NULL), 200);
     }
     assert_int_equal(task_of(c)->round.phase, FEDSERVER_ROUND_CLOSING);
+}
+
+static void settle(coordinator *c, fed_assignment work[2], test_device d[2]) {
+    settle_task(c, TASK, work, d);
 }
 
 /* The sum of the round that closes, after its noise; a sum of zeros, so it is the noise. */
@@ -133,6 +159,79 @@ FED_TEST_WITH(the_charge_is_durable_before_anything_is_released, coordinator *c)
     assert_int_equal(task_of(c)->round.phase, FEDSERVER_ROUND_CLOSING);
     noise_of(c, after, 512);
     assert_memory_equal(before, after, sizeof before);
+}
+
+/* Are there so many rounds' correlated noises, from `first` on? */
+static void expect_noises(coordinator *c, uint32_t first, uint32_t count) {
+    for (uint32_t round = 1; round <= 9; round++) {
+        fed_error err = {0};
+        bool found = false;
+        assert_fed_ok_err(
+            c->server->store->opening_find(c->server->db, 1, round, NULL, 0, &found, &err));
+        assert_int_equal(found, round >= first && round < first + count);
+    }
+}
+
+/* Noise that later rounds take off is durable, and the same after a death. */
+FED_TEST_WITH(correlated_noise_is_made_again_after_a_death, coordinator *c) {
+    fed_assignment work[2];
+    test_device d[2];
+    uint32_t before[512], after[512];
+    settle_task(c, TASK_OF("9", "2", APART), work, d);
+    noise_of(c, before, 512);
+    expect_noises(c, 1, 1);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    expect_noises(c, 1, 1);
+    noise_of(c, after, 512);
+    assert_memory_equal(before, after, sizeof before);
+}
+
+/* A thread makes the version, and stores the noise by a handle of its own. */
+FED_TEST_WITH(a_threads_noise_is_there_for_the_next_round, coordinator *c) {
+    enum { MOST_WAITS = 6000 };
+    fed_assignment work[2];
+    test_device d[2];
+    settle_task(c, TASK_OF("9", "2", APART), work, d);
+    coordinator_commit(c);
+    for (int k = 0; k < MOST_WAITS && task_of(c)->round.phase == FEDSERVER_ROUND_CLOSING; k++) {
+        fed_sleep_ms(10);
+        coordinator_wait(c, 0);
+        coordinator_commit(c);
+    }
+    assert_int_equal(task_of(c)->versions.version, 1);
+    expect_noises(c, 1, 1);
+}
+
+/* Each round's noise is drawn with that of the round before, and only that one is kept. */
+FED_TEST_WITH(a_round_takes_the_noise_of_the_round_before_off, coordinator *c) {
+    float values[VALUES], change[VALUES], last[VALUES];
+    double squares[2] = {0}, along = 0;
+    coordinator_task(c, TASK_OF("4", "1", APART));
+    const test_device d[] = {coordinator_enrol(c), coordinator_enrol(c)};
+    const fed_assignment work = device_ask_work(c, &d[0]);
+    const fedserver_training *t = task_of(c);
+    const fedcodec_ring one = fedserver_masked_ring(&t->task, &t->arch.layout, 1);
+    const fedcodec_ring two = fedserver_masked_ring(&t->task, &t->arch.layout, 2);
+    assert_memory_equal(one.draw, two.draw, sizeof one.draw); /* one basis for all noise */
+    assert_int_equal(device_download(c, &d[0], &work.task, -1, 0, values, NULL), 200);
+    assert_int_equal(device_upload(c, &d[0], &work, zeros, 1, NULL), 200);
+    for (uint32_t round = 1; round <= 3; round++) {
+        float next[VALUES];
+        expect_noises(c, round, 1);
+        assert_int_equal(device_download(c, &d[0], &work.task, -1, round, next, NULL), 200);
+        for (size_t i = 0; i < VALUES; i++) {
+            change[i] = next[i] - values[i];
+            values[i] = next[i];
+            squares[round > 1] += (double)change[i] * (double)change[i];
+            along += round > 1 ? (double)change[i] * (double)last[i] : 0;
+            last[i] = change[i];
+        }
+        play(c, &d[round % 2], 1);
+    }
+    expect_noises(c, 1, 0); /* the task is over */
+    /* Z_t = z_t - Z_(t-1) / 2: neighbours go against each other by half of a variance */
+    assert_true(along / (squares[0] + squares[1]) * 3 / 2 < -0.25);
 }
 
 FED_TEST_WITH(a_settled_set_that_is_not_committed_is_not_charged, coordinator *c) {
@@ -220,6 +319,10 @@ FED_TEST(what_does_not_go_with_a_promise_is_refused) {
         {", \"participations\": 2, \"staleness\": 3", "staleness"},
         {", \"participations\": 2, \"strategy\": \"median\"", "strategy"},
         {", \"participations\": 2, \"selection\": \"weighted\"", "selection"},
+        {", \"participations\": 2, \"noise\": \"helper\"", "noise"},
+        {", \"participations\": 2, \"noise\": \"both\"", "noise"},
+        {", \"participations\": 2, \"apart\": 2", "selection"},
+        {", \"participations\": 2, \"apart\": 65", "apart"},
         {"", "participations"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -233,6 +336,15 @@ FED_TEST(what_does_not_go_with_a_promise_is_refused) {
         {"\"epsilon\": 8, \"participations\": 2", "epsilon"},
         {"\"delta\": 1e-5", "delta"},
         {"\"participations\": 2", "participations"},
+        {"\"noise\": \"coordinator\"", "noise"},
+        {"\"apart\": 2", "apart"},
+        {"\"codec_up\": \"ring:b=6\", \"clip\": 1, \"apart\": 2", "apart"},
+        {"\"codec_up\": \"ring:b=6,p=0.5\", \"clip\": 1, \"epsilon\": 2, \"delta\": 1e-5,"
+         " \"participations\": 2, \"apart\": 2, \"selection\": \"round_robin\"",
+         "codec_up"},
+        {"\"codec_up\": \"ring:b=16\", \"clip\": 1, \"epsilon\": 0.02, \"delta\": 1e-5,"
+         " \"participations\": 2, \"apart\": 2, \"selection\": \"round_robin\"",
+         "epsilon"},
         {"\"codec_up\": \"ring:b=6\", \"clip\": 1, \"epsilon\": 2, \"participations\": 2", "delta"},
         {"\"codec_up\": \"ring:b=16\", \"clip\": 1, \"epsilon\": 0.01, \"delta\": 1e-9,"
          " \"participations\": 1000000",

@@ -4,7 +4,10 @@
 
 #include "coordinator_fixture.h"
 #include "fed_cases.h"
+#include "fedcodec/ring.h"
 #include "fedserver/rounds/masked.h"
+#include "fedserver/server.h"
+#include "fedserver/task/private_task.h"
 #include "private_federation.h"
 
 static void play(bool masked, bool crash, float values[VALUES]) {
@@ -394,6 +397,59 @@ FED_TEST_WITH(only_a_round_that_waits_for_a_helper_is_voided, coordinator *c) {
     assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 2, &options, &lost, &err),
                       FED_EINVAL);
     end(f);
+}
+
+#define PROMISE ", \"epsilon\": 8, \"delta\": 1e-5, \"participations\": 2"
+
+/* The change of the model, of the sum of the fields less what the helper sent. */
+static void change_of(const fedserver_training *t, const fedserver_reply *reply,
+                      float change[VALUES]) {
+    const fedcodec_ring ring = fedserver_masked_ring(&t->task, &t->arch.layout, 1);
+    uint32_t *sums = malloc(ring.shape.fields * sizeof *sums);
+    assert_non_null(sums);
+    memcpy(sums, t->sum.fields, ring.shape.fields * sizeof *sums);
+    fedcodec_ring_subtract(&ring, reply->fields, sums);
+    (void)fedcodec_ring_sums(&ring, sums);
+    fedcodec_ring_change(&ring, sums, DEVICES, change);
+    free(sums);
+}
+
+/* Play a round with a promise. Returns how far the model is from what the helper opened. */
+static double play_promise(coordinator *c, const char *rest) {
+    static const uint8_t no_key[FEDSERVER_NOISE_KEY];
+    federation *f = begin_more(c, true, rest);
+    float values[VALUES], change[VALUES] = {0};
+    double off = 0;
+    for (size_t k = 0; k < DEVICES; k++) {
+        send(c, f, k, true);
+    }
+    const fedserver_training *t = fedserver_rounds_task(&c->server->rounds, 1);
+    const bool adds = memcmp(t->settled.noise_key, no_key, sizeof no_key) != 0;
+    assert_int_equal(adds, fedserver_task_adds_noise(&t->task));
+    for (size_t k = 0; k < DEVICES; k++) { /* charged before it is opened */
+        assert_int_equal(fedserver_marks_get(&t->ledger.taken, t->sum.contributions[k].device, 0),
+                         1);
+    }
+    fedserver_reply reply = reply_to(c, f);
+    assert_string_equal(reply.word, "");
+    change_of(t, &reply, change);
+    answer a = open_with(c, f, &reply, 100000);
+    answer_expect(&a, 200, "");
+    model_of(c, f, values);
+    for (size_t i = 0; i < VALUES; i++) {
+        off = fmax(off, fabs((double)values[i] - (double)f->before[i] - (double)change[i]));
+    }
+    fedserver_reply_free(&reply);
+    end(f);
+    return off;
+}
+
+FED_TEST_WITH(a_helper_adds_the_noise_and_the_coordinator_none, coordinator *c) {
+    assert_true(play_promise(c, PROMISE) < 1e-6);
+}
+
+FED_TEST_WITH(helper_and_coordinator_both_add_the_noise_where_the_task_says_so, coordinator *c) {
+    assert_true(play_promise(c, PROMISE ", \"noise\": \"both\"") > 1e-2);
 }
 
 static void expect_bad(coordinator *c, const federation *f, fed_writer *w) {
