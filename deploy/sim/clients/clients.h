@@ -94,6 +94,7 @@ typedef struct sim_client {
     /* The shard of the data that the client trains on. With options->trainers only its size, which
      * the newest training has told. */
     fedtrain_share share;
+    fed_rng rounding;            /* rounds the values of a private update; only its step uses it */
     sim_worker *worker;          /* the worker that the client holds; NULL: none */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;
