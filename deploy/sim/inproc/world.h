@@ -40,10 +40,10 @@
  *
  * The clients' mutex guards all members, except those of a client whose code runs.
  *
- * Files, each of which uses only files before it: heap, host, opener, world (clocks), step_threads (threads
- * and workers), inproc_transport (requests and answers), parked (parked check-ins), schedule (the
- * scheduler), saved_run (--resume), saved_crowd (clients that have enrolled in an earlier run),
- * inproc (from enrolment to the end).
+ * Files, each of which uses only files before it: heap, host, opener (the helper), world (clocks),
+ * step_threads (threads and workers), inproc_transport (requests and answers), parked (parked
+ * check-ins), schedule (the scheduler), saved_run (--resume), saved_crowd (clients that have
+ * enrolled in an earlier run), inproc (from enrolment to the end).
  */
 
 typedef enum sim_stage {

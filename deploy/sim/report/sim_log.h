@@ -61,7 +61,7 @@ typedef struct sim_log {
     bool finished; /* false: stopped before the task's last round; --resume goes on */
     double wall_s, train_cpu_s, evaluate_cpu_s,
         helper_cpu_s, /* of the helper of private sums; of a resumed run: since it was resumed */
-        total_cpu_s; /* of a resumed run: with the CPU time of its earlier processes */
+        total_cpu_s;  /* of a resumed run: with the CPU time of its earlier processes */
 } sim_log;
 
 size_t sim_log_row(size_t clients);
