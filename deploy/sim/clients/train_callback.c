@@ -128,8 +128,8 @@ static fed_status train_elsewhere(sim_client *client, fedclient_round *round, ui
     return FED_OK;
 }
 
-/** The random bytes of a private update's rounding follow from the seed, so a run can be repeated. A
- * client that trains again in a round has other ones. */
+/** The random bytes by which a private update is rounded follow from the seed, so a run can be
+ * repeated. A client that trains again in a round has other ones. */
 static void begin_rounding(sim_client *client) {
     const uint64_t seed =
         client->clients->options->seed + ((uint64_t)client->kept.again << SEED_BITS);
