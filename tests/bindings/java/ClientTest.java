@@ -260,6 +260,7 @@ final class ClientTest {
                 List<String> reasons = new ArrayList<>();
                 for (int k = 0; k < 20 && reasons.isEmpty(); k++) {
                     Event event = client.step(adder(1, 1));
+                    Check.that(event.outcome != Event.Outcome.COUNTED, "it has trained");
                     if (event.outcome == Event.Outcome.DECLINED) {
                         reasons.add(event.reason);
                     }
