@@ -5,12 +5,14 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "deploy/sim/clients/clients.h"
 #include "deploy/sim/clients/run_log.h"
 #include "deploy/sim/https/https_run.h"
 #include "deploy/sim/inproc/inproc.h"
 #include "deploy/sim/inproc/saved_run.h"
+#include "deploy/sim/scenario/helper_key.h"
 #include "fed/clock.h"
 #include "fedtrain/backend.h"
 
@@ -39,6 +41,21 @@ static fed_status check_model(const sim_clients *clients, const char *model, fed
     return status;
 }
 
+/** The task names a helper if the run has one, and then this one. Otherwise no round would end. */
+static fed_status check_helper(const sim_options *o, const char *named, fed_error *err) {
+    char hex[SIM_HELPER_HEX] = "";
+    if (o->helper) {
+        FED_TRY(sim_helper_hex(o->seed, hex, err));
+    }
+    if (strcmp(named != NULL ? named : "", hex) == 0) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_EINVAL,
+                    "%s: its \"helper\" is not the one of this run; leave it out of the task, and "
+                    "let the scenario say helper=1",
+                    o->task);
+}
+
 /** Read what the run needs of the task file. The coordinator checks the file itself. */
 static fed_status read_task(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
@@ -49,8 +66,10 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
     bool again = json_integer_value(json_object_get(task, "staleness")) >
                  0; /* a client may send several updates in a round */
     clients->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
-    const fed_status fits =
-        check_model(clients, json_string_value(json_object_get(task, "model")), err);
+    fed_status fits = check_model(clients, json_string_value(json_object_get(task, "model")), err);
+    if (fits == FED_OK) {
+        fits = check_helper(o, json_string_value(json_object_get(task, "helper")), err);
+    }
     json_decref(task);
     FED_TRY(fits);
     uint32_t here = o->clients - (uint32_t)(o->offline * (double)o->clients);

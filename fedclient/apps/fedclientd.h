@@ -27,11 +27,14 @@ typedef struct fedclientd_settings {
     workshop_settings work;
     fedclient_conditions when;
     uint32_t hold_ms;
-    uint32_t slots;        /* most tasks at a time; 0 is the same as 1 */
-    uint32_t memory_mb;    /* the option --memory; 0: not given */
-    uint64_t memory_bytes; /* most memory for a task; 0: no limit */
-    float most_epsilon;    /* of a task's promise; 0: any task will do */
-    bool no_caches;        /* all downloads come from the coordinator */
+    uint32_t slots;         /* most tasks at a time; 0 is the same as 1 */
+    uint32_t memory_mb;     /* the option --memory; 0: not given */
+    uint64_t memory_bytes;  /* most memory for a task; 0: no limit */
+    const char *helper;     /* file with the key of the helper that the device trusts; NULL: none */
+    uint32_t least_devices; /* of a private round; 0: any number */
+    float most_epsilon;     /* of a task's promise; 0: any task will do */
+    bool private_;          /* train for private tasks with that helper only */
+    bool no_caches;         /* all downloads come from the coordinator */
     bool until_finished, verbose;
     fed_log log;
     const atomic_int *stop; /* not 0: end soon */

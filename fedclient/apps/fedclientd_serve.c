@@ -7,6 +7,8 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/point.h"
+#include "fed/privacy.h"
 #include "fedclient/apps/fedclientd.h"
 
 enum { CA_LIMIT = 65536, TOKEN_SIZE = 1025 };
@@ -16,7 +18,8 @@ typedef struct device {
     char computes_on[FEDCLIENTD_COMPUTES];
     fedclient_conditions when;
     workshop *work;
-    int64_t told_ms; /* when the round began or its progress was last logged */
+    uint8_t helper[FED_SEAL_KEY]; /* the key of settings->helper */
+    int64_t told_ms;              /* when the round began or its progress was last logged */
 } device;
 
 static atomic_int stop;
@@ -154,6 +157,8 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .hold_ms = s->hold_ms,
         .slots = s->slots,
         .most_epsilon = s->most_epsilon,
+        .helper = s->helper != NULL ? d->helper : NULL,
+        .least_devices = s->least_devices,
         .most_memory_bytes = s->memory_bytes,
         .train = train,
         .user = d,
@@ -216,6 +221,12 @@ static fed_status open_lines(device *d, device_lines *lines, fed_error *err) {
     return FED_OK;
 }
 
+static fed_status load_helper(device *d, fed_error *err) {
+    fed_error why = {0};
+    const fed_status status = fed_point_load(d->settings->helper, d->helper, &why);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "--helper: %s", why.text);
+}
+
 fed_status fedclientd_serve(const fedclientd_settings *s, fed_error *err) {
     fedclient_platform platform = {0};
     device_lines lines = {0};
@@ -223,6 +234,9 @@ fed_status fedclientd_serve(const fedclientd_settings *s, fed_error *err) {
     fed_status status = fedclientd_find_device(&s->work, d.computes_on, err);
     if (status == FED_OK) {
         status = workshop_open(&s->work, &platform, &d.work, err);
+    }
+    if (status == FED_OK && s->helper != NULL) {
+        status = load_helper(&d, err);
     }
     if (status == FED_OK) {
         status = fedclient_platform_posix_open(s->state, &platform, err);

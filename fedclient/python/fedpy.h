@@ -125,10 +125,11 @@ const char *fedpy_version(void);
 
 /** Open a client. server: "https://host:8443". ca: the path of the CA's file. state: the folder of
  * the client's state. name: for the operator, or NULL. slots: as fedclient_options.slots.
- * callbacks: copied. */
+ * helper: the path of a file with a helper's key, or NULL; least_devices: as
+ * fedclient_options.least_devices. callbacks: copied. */
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, unsigned slots, const fedpy_callbacks *callbacks,
-                      fedpy_client **client, char *error);
+                      int evaluate, unsigned slots, const char *helper, unsigned least_devices,
+                      const fedpy_callbacks *callbacks, fedpy_client **client, char *error);
 void fedpy_client_close(fedpy_client *client);
 
 /** End the running call, and each later one. May be called from any thread. */

@@ -7,6 +7,8 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/point.h"
+#include "fed/privacy.h"
 #include "fed/version.h"
 #include "fedclient/app.h"
 #include "fedclient/python/fedpy.h"
@@ -15,8 +17,9 @@ struct fedpy_client {
     fedclient_app *app;
     fedpy_callbacks python;
     fed_log log;
-    int64_t asked_ms; /* when python.stopped was called last */
-    fedpy_event told; /* during fedpy_client_run */
+    uint8_t helper[FED_SEAL_KEY]; /* the key of the helper that the device trusts */
+    int64_t asked_ms;             /* when python.stopped was called last */
+    fedpy_event told;             /* during fedpy_client_run */
 };
 
 struct fedpy_round {
@@ -85,8 +88,8 @@ static fed_status open_app(fedpy_client *c, const fedclient_options *options, co
 }
 
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, unsigned slots, const fedpy_callbacks *callbacks,
-                      fedpy_client **client, char *error) {
+                      int evaluate, unsigned slots, const char *helper, unsigned least_devices,
+                      const fedpy_callbacks *callbacks, fedpy_client **client, char *error) {
     fed_error err = {FED_OK, ""};
     fedpy_client *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -104,9 +107,14 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
                                        .room = on_room,
                                        .user = c,
                                        .slots = slots,
+                                       .helper = helper != NULL ? c->helper : NULL,
+                                       .least_devices = least_devices,
                                        .name = name,
                                        .software = "python-fed"};
-    const fed_status status = open_app(c, &options, ca, state, &err);
+    fed_status status = helper != NULL ? fed_point_load(helper, c->helper, &err) : FED_OK;
+    if (status == FED_OK) {
+        status = open_app(c, &options, ca, state, &err);
+    }
     if (status != FED_OK) {
         free(c);
         return fedpy_give(status, &err, error);

@@ -76,9 +76,11 @@ bool fedclient_private_whole(const fedclient_job *job) {
     return shape_of(job).sent == job->arch.layout.size;
 }
 
+/* The bytes that values are rounded by: no secret, unlike seeds and keys. */
 static fed_status random_bytes(void *user, void *dst, size_t len) {
-    (void)user;
-    return fed_random(dst, len);
+    const fedclient_options *options = *(const fedclient_options *const *)user;
+    return options->rounding != NULL ? options->rounding(options->user, dst, len)
+                                     : fed_random(dst, len);
 }
 
 /* SHA-256 of the values of the stored model, which was trained on, as little-endian bytes. */
@@ -167,6 +169,7 @@ static fed_status append(const fedclient *client, const fedclient_job *job,
 
 fed_status fedclient_private_encode(const fedclient *client, const fedclient_job *job,
                                     const fed_update *head, const float *values, fed_writer *out) {
+    const fedclient_options *options = &client->options;
     fedcodec_ring ring = {.shape = shape_of(job)};
     /* D2 in docs/durability.md: the draw is that of the round that the message is for. */
     assert(head->task == job->assignment.task.id && head->round == job->assignment.round);
@@ -176,7 +179,7 @@ fed_status fedclient_private_encode(const fedclient *client, const fedclient_job
     uint8_t *fields = malloc(ring.shape.bytes);
     FED_REQUIRE(fields != NULL, FED_ENOMEM);
     fed_status status = fedcodec_ring_encode(&ring, job->assignment.privacy.clip, values,
-                                             random_bytes, NULL, fields, NULL);
+                                             random_bytes, &options, fields, NULL);
     if (status == FED_OK) {
         status = append(client, job, &ring, fields, out);
     }

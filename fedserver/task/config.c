@@ -12,6 +12,7 @@
 #include "fed/file.h"
 #include "fed/layout_reference.h"
 #include "fed/optimizer_spec.h"
+#include "fed/point.h"
 #include "fed/utf8.h"
 #include "fedcodec/ring.h"
 #include "fedserver/strategies/strategy.h"
@@ -91,6 +92,26 @@ static void path_beside(const source *s, const char *file, char *dst, size_t cap
     if (len < 0 || (size_t)len >= cap) {
         dst[0] = '\0';
     }
+}
+
+/* The task has the helper's key; its file may name a file with the key, such as helper.pem. */
+static fed_status take_helper(const source *s, fedserver_task *task, fed_error *err) {
+    uint8_t key[FED_SEAL_KEY];
+    char file[1024], *helper = task->helper;
+    fed_error why = {0};
+    if (helper[0] == '\0' || fed_unhex(helper, key, sizeof key) == FED_OK) {
+        return FED_OK;
+    }
+    path_beside(s, helper, file, sizeof file);
+    if (fed_point_load(file, key, &why) != FED_OK) {
+        const fed_error both = {.text =
+                                    "it is neither a helper's seal key, 130 hex digits, nor the "
+                                    "path of a file with one, such as the helper's helper.pem"};
+        return refuse_value(s, FEDSERVER_FIELD_HELPER, why.status == FED_EFORMAT ? &why : &both,
+                            err);
+    }
+    fed_hex(key, sizeof key, helper);
+    return FED_OK;
 }
 
 /* A text that is too long for the task becomes the config's layout, and the task names it. */
@@ -292,6 +313,7 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     note(&f, FEDSERVER_FIELD_NAME, check_shown(s, FEDSERVER_FIELD_NAME, task->name, &fault),
          &fault);
     note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_HELPER, take_helper(s, task, &fault), &fault);
     note(&f, FEDSERVER_FIELD_MODEL, take_model(s, config, &fault), &fault);
     note(&f, FEDSERVER_FIELD_CODEC_UP_ASKED,
          check_not_asked(s, first.codec_up_asked[0] != '\0', &fault), &fault);

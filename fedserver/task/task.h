@@ -71,7 +71,9 @@ typedef struct fedserver_task {
     uint32_t priority; /* of equal offers to a device, the larger number wins (rounds/choice.h) */
     /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
-    char helper[2 * FED_SEAL_KEY + 1]; /* of a private task: its helper's seal key, in hex; "" */
+    /* of a private task: its helper's seal key, in hex; "". In a task file also the path of a file
+     * that has it. */
+    char helper[512];
     float clip; /* of a private task, whose codec_up is ring (fed/privacy.h); 0: not private */
     /* what is promised of each device over all rounds (privacy/accountant.h); 0: nothing */
     float epsilon, delta;

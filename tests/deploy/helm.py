@@ -24,6 +24,7 @@ import time
 
 SECONDS = 60  # limit of a step in seconds
 HOSTS = {"hosts": ["fed.example.org", "192.0.2.10"]}
+HELPER = {"helper": {"upstream": "https://fed.example.org:8443", "secret": "theirs", "least": 30, "roster": True}}
 EXAMPLES = {
     "least": HOSTS,
     "most": {**HOSTS, "image": {"repository": "registry.example/fed", "digest": "sha256:" + "0" * 64}, "imagePullSecrets": [{"name": "pull"}],
@@ -37,6 +38,7 @@ EXAMPLES = {
              "tolerations": [{"key": "fed", "operator": "Exists"}]},
     "nodes": {**HOSTS, "service": {"type": "NodePort"}, "ports": {"front": 30843, "devices": 30844}},
     "inside": {**HOSTS, "service": {"type": "ClusterIP"}, "podDisruptionBudget": {"enabled": False}, "networkPolicy": {"enabled": False}},
+    "helper": HELPER,
     "openshift": {**HOSTS, "podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}},
 }
 REFUSED = [  # wrong values, and words of the error message
@@ -47,7 +49,8 @@ REFUSED = [  # wrong values, and words of the error message
     ({**HOSTS, "run": {"page": "nobody"}}, "run/page"), ({**HOSTS, "run": {"log": "xml"}}, "run/log"),
     ({**HOSTS, "run": {"taskMemory": 0}}, "run/taskMemory"), ({**HOSTS, "tasks": {"t": {"rounds": 1}}}, "model"),
     ({**HOSTS, "persistence": {"size": "large"}}, "persistence/size"), ({**HOSTS, "podSecurityContext": {"runAsUser": 0}}, "runAsUser"),
-    ({**HOSTS, "image": {"digest": "0123"}}, "image/digest")]
+    ({**HOSTS, "image": {"digest": "0123"}}, "image/digest"), ({"helper": {"upstream": "fed.example.org"}}, "helper/upstream"),
+    ({"helper": {**HELPER["helper"], "least": 1}}, "helper/least"), ({"helper": {"secret": "theirs"}}, "hosts")]
 OURS = {"StatefulSet", "Service", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap", "ServiceMonitor"}
 
 
@@ -137,6 +140,19 @@ def of_kind(documents, kind):
     return next(d for d in documents if d["kind"] == kind)
 
 
+def check_helper_pod(pod, documents):
+    """Nobody connects to a helper's pod, and it takes the coordinator's certificate and its token from the Secret."""
+    policy = of_kind(documents, "NetworkPolicy")["spec"]
+    if policy["ingress"] or not policy["egress"] or "ports" in pod["containers"][0]:
+        fail(f"the helper's pod may be reached, or reaches nobody: {policy}")
+    words = pod["containers"][0]["args"]
+    if words[0] != "helper" or "--least=30" not in words or "--roster=/helper/roster" not in words:
+        fail(f"the helper's pod runs {words}")
+    mounted = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    if mounted["helper"] != "/helper" or pod["volumes"][0]["secret"]["secretName"] != "theirs":
+        fail(f"the helper's pod does not mount its Secret at /helper: {mounted}, {pod['volumes']}")
+
+
 def check_pods(chart):
     """Check what Kubernetes' policy "restricted" demands, and the ports and tasks."""
     for name, values in EXAMPLES.items():
@@ -148,10 +164,13 @@ def check_pods(chart):
             fail(f"{name}: the pod may run as root, or has several replicas: {safe}")
         if name == "openshift" and {"runAsUser", "fsGroup"} & set(safe):
             fail(f"{name}: the pod chooses its user: {safe}")
-        for container in pod["containers"] + pod["initContainers"]:
+        for container in pod["containers"] + pod.get("initContainers", []):
             if container["securityContext"] != {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
                                                 "capabilities": {"drop": ["ALL"]}}:
                 fail(f"{name}: a container has too many privileges: {container['securityContext']}")
+        if name == "helper":
+            check_helper_pod(pod, documents)
+            continue
         named = {p["name"]: p["containerPort"] for p in pod["containers"][0]["ports"]}
         service = of_kind(documents, "Service")["spec"]
         if {p["name"]: p["port"] for p in service["ports"]} != named or {p["targetPort"] for p in service["ports"]} != set(named):
@@ -196,6 +215,35 @@ def check_program(chart, build):
     print("program: the pod's words start a coordinator, and its probe knows when it serves")
 
 
+def check_helper_program(chart, build):
+    """Run the rendered helper's words on this machine, with the certificate and the token of a coordinator that serves."""
+    folder, theirs, secret = (os.path.join(chart.work, name) for name in ("coordinator", "theirs", "secret"))
+    program = os.path.join(build, "bin/fedserver")
+    say = lambda *words: subprocess.run([program, *words], text=True, capture_output=True, timeout=SECONDS, check=True).stdout  # noqa: E731
+    say("init", "--dir", folder, "--host", "127.0.0.1")
+    os.mkdir(secret)
+    shutil.copy(os.path.join(folder, "ca.pem"), secret)
+    for name, text in (("token", say("token", "--dir", folder, "--role", "helper")), ("roster", "")):
+        with open(os.path.join(secret, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    words = of_kind(chart.render(HELPER), "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["args"]
+    coordinator = subprocess.Popen([program, "run", "--dir", folder, "--bind", "127.0.0.1", "--front-port", "0", "--devices-port", "0"],
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    helper = None
+    try:
+        front = re.search(r"https://127\.0\.0\.1:\d+", coordinator.stdout.readline())[0]
+        changed = [w.replace("/var/lib/fed", theirs).replace("/helper/", secret + "/").replace("https://fed.example.org:8443", front)
+                   for w in words]
+        helper = subprocess.Popen([program, *changed], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if not re.match(r"helper: 04[0-9a-f]{128}$", helper.stdout.readline()):
+            fail(f"the helper of the pod does not start: {changed}")
+    finally:
+        for process in filter(None, (helper, coordinator)):
+            process.terminate()
+            process.wait(SECONDS)
+    print("program: the helper's words start a helper, which enrols at a coordinator")
+
+
 def main(root, build):
     tools = os.path.join(root, "build/tools")
     python = os.path.join(tools, "python/bin/python")
@@ -212,6 +260,7 @@ def main(root, build):
         check_refused(chart)
         check_pods(chart)
         check_program(chart, build)
+        check_helper_program(chart, build)
     return 0
 
 

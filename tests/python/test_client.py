@@ -11,6 +11,10 @@ import fed
 import numpy as np
 from coordinator import MODEL, CoordinatorTest
 
+# Some point of P-256, as a helper's key is one.
+KEY = ("046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+       "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5")
+
 
 class ClientTest(CoordinatorTest):
     def test_two_devices_train_what_a_plain_computation_gives(self):
@@ -268,6 +272,37 @@ class ClientTest(CoordinatorTest):
                 if done["outcome"] == "declined":
                     break
             self.assertIn("this device has no data", done["reason"])
+
+    def test_a_private_device_trains_with_its_helper_only(self):
+        helper = f"{self.folder}/helper.pem"
+        with open(helper, "w") as file:
+            file.write(KEY + "\n")
+        private = {"rounds": 1, "cohort": 3, "goal": 3, "codec_up": "ring:b=5", "clip": 1, "helper": helper}
+        with self.assertRaisesRegex(fed.Error, "has no helper's key"):
+            self.client(helper=self.coordinator.ca)
+        self.task(rounds=1, cohort=1)
+        self.task(**private, minimum=2)
+        trained, seen = [], []
+
+        def train(params, told):
+            trained.append(told.task)
+            return params, 1, {}
+
+        with self.client(1, helper=helper, least_devices=3) as client:
+            for _ in range(20):
+                seen.append(client.step(train))
+                if seen[-1]["over"] or [one["outcome"] for one in seen].count("declined") == 2:
+                    break
+        said = " ".join(one["reason"] for one in seen if one["outcome"] == "declined")
+        self.assertIn("no helper opens its sums", said)
+        self.assertIn("its rounds commit with 2 devices", said)
+        self.assertEqual(trained, [])
+        wanted = int(self.task(**private, minimum=3))
+        with self.client(2, helper=helper, least_devices=3) as client:
+            for _ in range(20):
+                if client.step(train)["outcome"] == "counted":
+                    break
+        self.assertEqual(trained, [wanted])
 
     def test_it_stops_from_another_thread(self):
         with self.client() as client:  # there is no task to train

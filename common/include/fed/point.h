@@ -31,6 +31,11 @@ fed_status fed_point_of(const uint8_t secret[FED_POINT_SECRET], uint8_t public_k
 /** Check that bytes are a point of P-256 and not its zero. FED_EFORMAT: they are not. */
 fed_status fed_point_check(const uint8_t public_key[FED_POINT], fed_error *err) FED_CHECKED;
 
+/** Read a public key from a file whose first word is its 130 hex digits, such as a helper's
+ * helper.pem. Errors: FED_EFORMAT other words, or no point; those of fed_file_read_word. */
+fed_status fed_point_load(const char *path, uint8_t public_key[FED_POINT],
+                          fed_error *err) FED_CHECKED;
+
 /** Compute the x of secret * point, big-endian: what the owners of two keys share. FED_EFORMAT: a
  * secret out of its range, or bytes that are no point. */
 fed_status fed_point_product(const uint8_t secret[FED_POINT_SECRET], const uint8_t point[FED_POINT],

@@ -99,6 +99,7 @@ typedef struct sim_client {
      * the newest training has told. */
     fedtrain_share share, held;  /* held: what the task's holdout takes out of the shard */
     bool holds;                  /* it has been taken out */
+    fed_rng rounding;            /* rounds the values of a private update; only its step uses it */
     sim_worker *worker;          /* the worker that the client holds; NULL: none */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "deploy/sim/clients/run_log.h"
+#include "deploy/sim/conditions/streams.h"
 #include "fed/clock.h"
 
-enum { EVALUATE_BATCH = 100, BATCH_LIMIT = 4096, HOLD_MS = 20000 };
+enum { EVALUATE_BATCH = 100, BATCH_LIMIT = 4096, HOLD_MS = 20000, SEED_BITS = 32 };
 
 /** Return how many samples to measure at a time: EVALUATE_BATCH, or the task's batch if that is
  * larger. A language model uses the task's batch, because its scores take much memory. */
@@ -127,11 +128,20 @@ static fed_status train_elsewhere(sim_client *client, fedclient_round *round, ui
     return FED_OK;
 }
 
+/** The random bytes by which a private update is rounded follow from the seed, so a run can be
+ * repeated. A client that trains again in a round has other ones. */
+static void begin_rounding(sim_client *client) {
+    const uint64_t seed =
+        client->clients->options->seed + ((uint64_t)client->kept.again << SEED_BITS);
+    fed_rng_init(&client->rounding, seed, client->k, SIM_STREAM_ROUNDING + client->kept.round);
+}
+
 static fed_status train(sim_client *client, fedclient_round *round, fed_error *err) {
     const fed_task *task = round->task;
     sim_clients *clients = client->clients;
     client->kept.again = round->round == client->kept.round ? client->kept.again + 1 : 0;
     client->kept.round = round->round;
+    begin_rounding(client);
     const sim_virtual_time *time = clients->virtual_time;
     const uint64_t samples = (uint64_t)task->local_steps * task->batch;
     const int64_t takes_us = time != NULL ? time->trains(time->user, client->k, samples) : 0;
@@ -256,6 +266,18 @@ static fed_status work(void *user, fedclient_round *round, fed_error *err) {
     return round->is_personal ? train_personal(client, round, err) : train(client, round, err);
 }
 
+static fed_status fill_rounding(void *user, void *dst, size_t len) {
+    sim_client *client = user;
+    uint8_t *at = dst;
+    for (size_t i = 0; i < len; i += sizeof(uint32_t)) {
+        const uint32_t drawn = fed_rng_u32(&client->rounding);
+        for (size_t b = 0; b < sizeof drawn && i + b < len; b++) {
+            at[i + b] = (uint8_t)(drawn >> (8 * b));
+        }
+    }
+    return FED_OK;
+}
+
 fedclient_options sim_client_options(sim_client *client) {
     return (fedclient_options){.server = client->clients->server,
                                .platform = &client->platform,
@@ -263,6 +285,7 @@ fedclient_options sim_client_options(sim_client *client) {
                                .role = client->evaluates ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                .hold_ms = HOLD_MS,
                                .whole_bytes = UINT32_MAX, /* pieces only after failures */
+                               .rounding = fill_rounding,
                                .train = work,
                                .user = client};
 }

@@ -10,7 +10,8 @@ enum {
     SIM_STREAM_SPEED = 0x73706564,    /* one stream for each client */
     SIM_STREAM_PRESENCE = 0x70726573, /* one stream for each condition of each client */
     SIM_STREAM_CHANCE = 0x43000000,   /* one stream for each step of each client */
-    SIM_STREAM_BACKOFF = 0x42000000   /* one stream for each step of each client */
+    SIM_STREAM_BACKOFF = 0x42000000,  /* one stream for each step of each client */
+    SIM_STREAM_ROUNDING = 0x52000000  /* one stream for each round of each client */
 };
 
 #endif

@@ -1,4 +1,5 @@
-/* A run over HTTPS: starts a coordinator process and a thread for each client; watches both. */
+/* A run over HTTPS: starts a coordinator process, a helper process if there is one, and a thread
+ * for each client; watches them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/https/https_run.h"
 
@@ -8,10 +9,17 @@
 
 #include "deploy/sim/clients/coordinator.h"
 #include "deploy/sim/clients/run_log.h"
+#include "deploy/sim/https/helper_process.h"
 #include "deploy/sim/https/https_clients.h"
 #include "fed/clock.h"
 
 enum { POLL_MS = 200, END_LIMIT_MS = 60000 };
+
+/** The processes of a run. */
+typedef struct processes {
+    sim_coordinator coordinator;
+    sim_helper_process helper;
+} processes;
 
 static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fed_error *err) {
     fprintf(stderr, "fedsim: round %u: killing the coordinator, then starting it again\n",
@@ -27,7 +35,7 @@ static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fe
 }
 
 /** Restart the coordinator if that is due. FED_ESTATE: the run is over, or a client has failed. */
-static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+static fed_status look(processes *p, sim_clients *clients, const sim_watch *watch,
                        int64_t *finished_ms, fed_error *err) {
     pthread_mutex_lock(&clients->mutex);
     size_t running = clients->kept.running;
@@ -44,22 +52,25 @@ static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const
         return fed_fail(err, FED_ETIMEOUT, "%zu clients still run a minute after the task's end",
                         running);
     }
-    return kill_due ? restart(coordinator, clients, err) : sim_coordinator_alive(coordinator, err);
+    FED_TRY(sim_helper_alive(&p->helper, err));
+    return kill_due ? restart(&p->coordinator, clients, err)
+                    : sim_coordinator_alive(&p->coordinator, err);
 }
 
-static fed_status attend(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+static fed_status attend(processes *p, sim_clients *clients, const sim_watch *watch,
                          fed_error *err) {
     fed_status status = FED_OK;
     for (int64_t finished_ms = 0; status == FED_OK;) {
         sim_https_clients_wait(clients, POLL_MS);
-        status = look(coordinator, clients, watch, &finished_ms, err);
+        status = look(p, clients, watch, &finished_ms, err);
         sim_clients_show(clients, watch, 0);
     }
     return status == FED_ESTATE ? FED_OK : status;
 }
 
-static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+static fed_status live(processes *p, sim_clients *clients, const sim_watch *watch,
                        char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    sim_coordinator *coordinator = &p->coordinator;
     char server[64];
     snprintf(server, sizeof server, "https://127.0.0.1:%u", coordinator->front_port);
     clients->server = server;
@@ -69,7 +80,7 @@ static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const
     }
     fed_status status = sim_https_clients_start(clients, token, err);
     if (status == FED_OK) {
-        status = attend(coordinator, clients, watch, err);
+        status = attend(p, clients, watch, err);
     }
     sim_https_clients_stop(clients);
     fed_error own = {0};
@@ -89,8 +100,9 @@ static fed_status read_back(const sim_coordinator *coordinator, sim_clients *cli
     return status;
 }
 
-static fed_status serve(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
+static fed_status serve(processes *p, sim_clients *clients, const sim_watch *watch,
                         uint64_t *digest, fed_error *err) {
+    sim_coordinator *coordinator = &p->coordinator;
     const size_t tokens = clients->client_count;
     char(*token)[FEDSERVER_TOKEN] = calloc(tokens, sizeof *token);
     FED_REQUIRE(token != NULL, FED_ENOMEM);
@@ -99,7 +111,10 @@ static fed_status serve(sim_coordinator *coordinator, sim_clients *clients, cons
         status = sim_coordinator_start(coordinator, err);
     }
     if (status == FED_OK) {
-        status = live(coordinator, clients, watch, token, err);
+        status = sim_helper_start(&p->helper, coordinator, clients->options, err);
+    }
+    if (status == FED_OK) {
+        status = live(p, clients, watch, token, err);
     }
     free(token);
     if (status == FED_OK || status == FED_ECANCELED) {
@@ -113,10 +128,12 @@ static fed_status serve(sim_coordinator *coordinator, sim_clients *clients, cons
 
 fed_status sim_https_run(sim_clients *clients, const sim_watch *watch, uint64_t *digest,
                          fed_error *err) {
-    sim_coordinator coordinator = {.pid = -1};
-    fed_status status = serve(&coordinator, clients, watch, digest, err);
+    processes p = {.coordinator = {.pid = -1}};
+    fed_status status = serve(&p, clients, watch, digest, err);
     fed_error ignored = {0};
-    (void)!sim_coordinator_stop(&coordinator, SIGTERM, &ignored); /* the process may have ended */
-    sim_coordinator_clean(&coordinator);
+    sim_helper_stop(&p.helper, &p.coordinator);
+    clients->log->helper_cpu_s = p.helper.cpu_s;
+    (void)!sim_coordinator_stop(&p.coordinator, SIGTERM, &ignored); /* the process may have ended */
+    sim_coordinator_clean(&p.coordinator);
     return status;
 }

@@ -52,6 +52,7 @@ static fed_status open_world(sim_world *world, fed_error *err) {
     FED_TRY(sim_network_parse(o->line, &world->network, err));
     FED_TRY(sim_speed_parse(o->speed, &world->speed, err));
     FED_TRY(sim_presence_parse(o->presence, o->clients, &world->presence, err));
+    FED_TRY(sim_opener_open(&world->opener, o, err));
     FED_TRY(make_room(world));
     for (uint32_t k = 0; k < world->clients->client_count; k++) {
         FED_TRY(open_actor(world, k, err));
@@ -170,6 +171,7 @@ static fed_status begin(sim_world *world, fed_error *err) {
     FED_TRY(sim_coordinator_queue(coordinator, o, err));
     FED_TRY(sim_coordinator_link(coordinator, err));
     FED_TRY(sim_host_open(&world->host, err));
+    FED_TRY(sim_opener_enrol(&world->opener, &world->host, err));
     return sim_schedule_begin(world, err);
 }
 
@@ -205,6 +207,8 @@ static fed_status run(sim_world *world, uint64_t *digest, fed_error *err) {
     const sim_options *o = world->clients->options;
     FED_TRY(o->resume ? take_up(world, err) : begin(world, err));
     fed_status status = end(world, sim_schedule_run(world, err), err);
+    world->clients->log->helper_cpu_s = 1e-6 * (double)world->opener.cpu_us;
+    sim_opener_close(&world->opener);
     sim_host_close(&world->host);
     FED_TRY(status);
     if (o->state != NULL) {
@@ -224,6 +228,7 @@ fed_status sim_inproc_run(sim_clients *clients, const sim_watch *watch, uint64_t
      * SCHED_BATCH they fall asleep before the woken thread runs, which is faster. */
     (void)sched_setscheduler(0, SCHED_BATCH, &(const struct sched_param){0});
     fed_status status = run(&world, digest, err);
+    sim_opener_close(&world.opener);
     sim_host_close(&world.host);
     close_world(&world);
     sim_coordinator_clean(&world.host.coordinator);

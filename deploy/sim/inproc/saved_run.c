@@ -132,6 +132,9 @@ static fed_status pass_all(const stream *s, sim_world *world) {
     FED_TRY(pass(s, &world->host.kept, sizeof world->host.kept));
     FED_TRY(pass_log(s, clients->log));
     FED_TRY(pass_heap(s, &world->heap));
+    if (clients->options->helper) {
+        FED_TRY(pass(s, world->opener.fingerprint, sizeof world->opener.fingerprint));
+    }
     for (size_t k = 0; k < clients->client_count; k++) {
         FED_TRY(pass_client(s, &world->actor[k]));
     }
@@ -306,6 +309,7 @@ fed_status sim_saved_begin(const sim_options *o, fed_error *err) {
                         strerror(errno));
     }
     forget(o, "run");
+    forget(o, "helper.db");
     return FED_OK;
 }
 
@@ -313,6 +317,7 @@ void sim_saved_end(const sim_options *o) {
     sim_coordinator backup = {0};
     forget(o, "run");
     forget(o, "clients");
+    forget(o, "helper.db");
     sim_options_state_path(o, "coordinator", backup.directory, sizeof backup.directory);
     sim_coordinator_empty(&backup);
     (void)rmdir(o->state);

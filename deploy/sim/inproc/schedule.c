@@ -78,8 +78,8 @@ static void wake_evaluator(sim_world *world) {
     }
 }
 
-/** Note a new model, free slots or the task's end at the coordinator. */
-static fed_status look(sim_world *world, fed_error *err) {
+/** Note a new model, or the task's end. */
+static fed_status note_version(sim_world *world, fed_error *err) {
     sim_host *host = &world->host;
     sim_clients *clients = world->clients;
     bool running = false;
@@ -94,8 +94,39 @@ static fed_status look(sim_world *world, fed_error *err) {
         wake_sleepers(world);
         wake_evaluator(world);
     }
+    return FED_OK;
+}
+
+/** If a private round waits for the helper, let it open the round. Meanwhile clients go on. */
+static fed_status open_sum(sim_world *world, fed_error *err) {
+    sim_opening opening;
+    bool waits = false;
+    if (world->opener.helper == NULL) {
+        return FED_OK;
+    }
+    fed_status status =
+        sim_opener_ask(&world->opener, &world->host, world->now_us, &opening, &waits, err);
+    if (status == FED_OK && waits) {
+        pthread_mutex_unlock(&world->clients->mutex);
+        status = sim_opener_answer(&world->opener, &opening, err);
+        pthread_mutex_lock(&world->clients->mutex);
+    }
+    if (status == FED_OK && waits) {
+        FED_TRY(sim_opener_give(&world->opener, &world->host, world->now_us, &opening, err));
+        return note_version(world, err);
+    }
+    sim_opening_free(&opening);
+    return status;
+}
+
+/** Note a new model, a round that waits for its helper, free slots or the task's end at the
+ * coordinator. */
+static fed_status look(sim_world *world, fed_error *err) {
+    sim_host *host = &world->host;
+    FED_TRY(note_version(world, err));
     while (host->epoch != fedserver_epoch(host->server)) {
         host->epoch = fedserver_epoch(host->server);
+        FED_TRY(open_sum(world, err));
         FED_TRY(sim_parked_ask_all(world, err));
     }
     return FED_OK;

@@ -9,6 +9,7 @@
 #include "deploy/sim/conditions/speed.h"
 #include "deploy/sim/inproc/heap.h"
 #include "deploy/sim/inproc/host.h"
+#include "deploy/sim/inproc/opener.h"
 
 /*
  * Each client has a clock of its own, and one entry in a heap. The entry is the client's next
@@ -39,10 +40,10 @@
  *
  * The clients' mutex guards all members, except those of a client whose code runs.
  *
- * Files, each of which uses only files before it: heap, host, world (clocks), step_threads (threads
- * and workers), inproc_transport (requests and answers), parked (parked check-ins), schedule (the
- * scheduler), saved_run (--resume), saved_crowd (clients that have enrolled in an earlier run),
- * inproc (from enrolment to the end).
+ * Files, each of which uses only files before it: heap, host, opener (the helper), world (clocks),
+ * step_threads (threads and workers), inproc_transport (requests and answers), parked (parked
+ * check-ins), schedule (the scheduler), saved_run (--resume), saved_crowd (clients that have
+ * enrolled in an earlier run), inproc (from enrolment to the end).
  */
 
 typedef enum sim_stage {
@@ -129,6 +130,7 @@ typedef struct sim_world {
     const sim_watch *watch;
     sim_virtual_time virtual_time;
     sim_host host;
+    sim_opener opener;
     sim_network network;
     sim_speed speed;
     sim_presence presence;

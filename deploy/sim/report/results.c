@@ -192,7 +192,7 @@ static json_t *summary_of(const sim_log *log) {
     return json_pack(
         "{s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, "
         "s:I, "
-        "s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f}",
+        "s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f}",
         "finished", log->finished, "test_accuracy", real(sim_log_accuracy(log)), "rounds",
         (json_int_t)log->round_count, "clients", (json_int_t)log->client_count, "parameters",
         (json_int_t)log->parameters, "local_steps_counted", (json_int_t)log->steps,
@@ -206,8 +206,8 @@ static json_t *summary_of(const sim_log *log) {
         (json_int_t)t.refused, "uploads_broken", (json_int_t)t.broken, "clients_present",
         (json_int_t)t.present, "clients_identical", (json_int_t)t.identical, "coordinator_kills",
         (json_int_t)log->kills, "model_digest", digest, "train_cpu_s", log->train_cpu_s,
-        "evaluate_cpu_s", log->evaluate_cpu_s, "total_cpu_s", log->total_cpu_s, "updates_per_s",
-        log->wall_s > 0 ? (double)t.counted / log->wall_s : 0.0);
+        "evaluate_cpu_s", log->evaluate_cpu_s, "helper_cpu_s", log->helper_cpu_s, "total_cpu_s",
+        log->total_cpu_s, "updates_per_s", log->wall_s > 0 ? (double)t.counted / log->wall_s : 0.0);
 }
 
 static json_t *personal_of(const sim_personal *p) {

@@ -167,6 +167,7 @@ static fed_status read_summary(const char *directory, sim_log *log, fed_error *e
     log->wall_s = json_number_value(json_object_get(json, "wall_s"));
     log->train_cpu_s = json_number_value(json_object_get(json, "train_cpu_s"));
     log->evaluate_cpu_s = json_number_value(json_object_get(json, "evaluate_cpu_s"));
+    log->helper_cpu_s = json_number_value(json_object_get(json, "helper_cpu_s"));
     log->total_cpu_s = json_number_value(json_object_get(json, "total_cpu_s"));
     json_decref(json);
     return FED_OK;

@@ -340,8 +340,11 @@ static void summarise(const sim_log *log, summary *s) {
         log->wall_s > 0 ? (double)t.counted / log->wall_s : 0);
     add_cpu(s, "CPU time, training", log->train_cpu_s, log);
     add_cpu(s, "CPU time, testing models", log->evaluate_cpu_s, log);
-    add_cpu(s, "CPU time, all the rest",
-            fmax(0, log->total_cpu_s - log->train_cpu_s - log->evaluate_cpu_s), log);
+    if (log->helper_cpu_s > 0) {
+        add_cpu(s, "CPU time, the helper", log->helper_cpu_s, log);
+    }
+    const double named_s = log->train_cpu_s + log->evaluate_cpu_s + log->helper_cpu_s;
+    add_cpu(s, "CPU time, all the rest", fmax(0, log->total_cpu_s - named_s), log);
     add(s, "final model", "%016" PRIx64, log->digest);
 }
 

@@ -64,7 +64,8 @@ typedef struct sim_log {
     uint32_t kills;
     bool finished; /* false: stopped before the task's last round; --resume goes on */
     double wall_s, train_cpu_s, evaluate_cpu_s,
-        total_cpu_s; /* of a resumed run: with the CPU time of its earlier processes */
+        helper_cpu_s, /* of the helper of private sums; of a resumed run: since it was resumed */
+        total_cpu_s;  /* of a resumed run: with the CPU time of its earlier processes */
 } sim_log;
 
 size_t sim_log_row(size_t clients);

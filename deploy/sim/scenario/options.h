@@ -41,6 +41,7 @@ typedef struct sim_options {
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
     double hostile;      /* fraction of the clients that add noise to what they learnt */
     double swapped;      /* fraction of the clients that have two of their labels swapped */
+    bool helper;         /* a helper opens the sums of private rounds; the task names its key */
     uint32_t kill_round; /* kill the coordinator in this round and start it again; 0: never */
     uint64_t seed;       /* seed of the simulation's random numbers */
     /* Only for SIM_INPROC; NULL or "": the default of each. */

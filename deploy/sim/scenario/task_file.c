@@ -12,6 +12,7 @@
 #include "deploy/sim/conditions/network.h"
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
+#include "deploy/sim/scenario/helper_key.h"
 #include "fedserver/operator.h"
 
 static const char blanks[] = " \t";
@@ -135,6 +136,21 @@ static fed_status write_key(const sim_scenario *s, sim_key_id id, fed_writer *w,
     return status;
 }
 
+/** With helper=1 the task names the helper's key. */
+static fed_status write_helper(const sim_scenario *s, fed_writer *w, bool *written,
+                               fed_error *err) {
+    char hex[SIM_HELPER_HEX];
+    double seed = 0, helper = 0;
+    FED_TRY(sim_scenario_number(s, SIM_HELPER, &helper, err));
+    FED_TRY(sim_scenario_number(s, SIM_SEED, &seed, err));
+    *written = helper > 0;
+    if (*written) {
+        FED_TRY(sim_helper_hex((uint64_t)seed, hex, err));
+        fed_write_printf(w, ",\n  \"helper\": \"%s\"", hex);
+    }
+    return FED_OK;
+}
+
 fed_status sim_task_write(const sim_scenario *s, fed_writer *w, fed_error *err) {
     sim_key_id keys[SIM_KEYS];
     size_t count = 0;
@@ -145,6 +161,10 @@ fed_status sim_task_write(const sim_scenario *s, fed_writer *w, fed_error *err) 
             keys[count++] = id;
         }
     }
+    bool helped = false;
+    FED_TRY(write_helper(s, w, &helped, err));
+    keys[count] = SIM_HELPER;
+    count += helped;
     fed_write_printf(w, "\n}\n");
     FED_TRY(w->status);
     fed_error why = {0};

@@ -6,18 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/point.h"
+#include "fed/privacy.h"
 #include "fedclient/app.h"
 #include "fedclient/bindings/java/fedjni.h"
 #include "fedclient/bindings/java/fedjni_round.h"
 
 /* The texts in the array that Native.open gets, in their order. */
-enum { SERVER, CA, STATE, NAME, SOFTWARE, COMPUTES_ON, TEXTS };
+enum { SERVER, CA, STATE, NAME, SOFTWARE, COMPUTES_ON, HELPER, TEXTS };
 
 /** A client's handle. The library calls back on the calling thread, within the call. So the call's
  * JNIEnv and Client, which callbacks use, are kept during the call only. */
 typedef struct fedjni_client {
     fedclient_app *app;
     fed_log log;
+    uint8_t helper[FED_SEAL_KEY]; /* the key of the helper that the device trusts */
     JNIEnv *env;
     jobject self;
     jthrowable failure;   /* the first exception of a callback, a global reference, or NULL */
@@ -188,7 +191,7 @@ static bool take_texts(JNIEnv *env, jobjectArray array, char *texts[TEXTS]) {
 }
 
 static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool evaluate,
-                           unsigned slots, fed_error *err) {
+                           unsigned slots, unsigned least_devices, fed_error *err) {
     const fedclient_options options = {.server = texts[SERVER],
                                        .log = c->log.write != NULL ? &c->log : NULL,
                                        .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
@@ -201,18 +204,23 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool eval
                                        .name = texts[NAME],
                                        .software = texts[SOFTWARE],
                                        .computes_on = texts[COMPUTES_ON],
-                                       .slots = slots};
+                                       .slots = slots,
+                                       .helper = texts[HELPER] != NULL ? c->helper : NULL,
+                                       .least_devices = least_devices};
     if (texts[SERVER] == NULL || texts[CA] == NULL || texts[STATE] == NULL) {
         return fed_fail(
             err, FED_EINVAL,
             "a client needs a server, a CA certificate and a folder for its state: pass all three");
+    }
+    if (texts[HELPER] != NULL) {
+        FED_TRY(fed_point_load(texts[HELPER], c->helper, err));
     }
     return fedclient_app_open(&options, texts[CA], texts[STATE], &c->app, err);
 }
 
 JNIEXPORT jlong JNICALL Java_fed_Native_open(JNIEnv *env, jclass type, jobject self,
                                              jobjectArray array, jboolean evaluate, jint slots,
-                                             jint level) {
+                                             jint least_devices, jint level) {
     (void)type;
     fed_error err = {0};
     char *texts[TEXTS] = {NULL};
@@ -226,7 +234,10 @@ JNIEXPORT jlong JNICALL Java_fed_Native_open(JNIEnv *env, jclass type, jobject s
         c->log = (fed_log){.write = on_log, .user = c, .level = (fed_log_level)level};
     }
     if (take_texts(env, array, texts)) {
-        end_call(c, env, open_app(c, texts, evaluate == JNI_TRUE, (unsigned)slots, &err), &err);
+        end_call(c, env,
+                 open_app(c, texts, evaluate == JNI_TRUE, (unsigned)slots, (unsigned)least_devices,
+                          &err),
+                 &err);
     }
     for (size_t k = 0; k < TEXTS; k++) {
         free(texts[k]);

@@ -171,6 +171,10 @@ typedef struct fedclient_options {
     const uint8_t *helper; /* uint8[FED_SEAL_KEY] */
     uint32_t least_devices;
     float most_epsilon;
+    /** For simulators: fill dst[len] with the random bytes by which the values of a private update
+     * are rounded, so that a run can be repeated to the bit. It has no part in seeds and keys,
+     * which are always the system's random bytes. NULL: the system's. */
+    fed_status (*rounding)(void *user, void *dst, size_t len);
     /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
      * After a failure nothing is uploaded; *err is logged and handed to the caller of
      * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The

@@ -207,6 +207,9 @@ class Client:
     name      for the coordinator's operator
     evaluate  True: measure models instead of training them
     slots     for how many tasks at once it keeps a model and a residual, 1 to 8
+    helper    path of a file with the key of the helper that this device trusts, such as the helper's helper.pem: it trains
+              only for private tasks whose sums this helper opens
+    least_devices  it trains only for private tasks with a helper, whose rounds have at least so many devices; 0: for any
     eligible  called before each round and at times during it. None or True: the device may train; a text: why not now
     progress  progress(round, done, total), called when the training callback calls round.progress
 
@@ -216,6 +219,7 @@ class Client:
 
     def __init__(self, server: str, ca: str | os.PathLike[str], state: str | os.PathLike[str], token: str | None = None,
                  *, name: str | None = None, evaluate: bool = False, slots: int = 1,
+                 helper: str | os.PathLike[str] | None = None, least_devices: int = 0,
                  eligible: Callable[[], bool | str | None] | None = None,
                  progress: Callable[[Round, int, int], None] | None = None):
         self.folder = os.fspath(state)
@@ -241,7 +245,8 @@ class Client:
         self._room = np.empty(0, np.uint8)
         self._address = ctypes.c_void_p()
         _native.call("client_open", server.encode(), os.fsencode(ca), os.fsencode(state),
-                     None if name is None else name.encode(), int(evaluate), slots, ctypes.byref(self._callbacks),
+                     None if name is None else name.encode(), int(evaluate), slots,
+                     None if helper is None else os.fsencode(helper), least_devices, ctypes.byref(self._callbacks),
                      ctypes.byref(self._address))
         try:
             if token is not None:

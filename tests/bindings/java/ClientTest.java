@@ -250,6 +250,26 @@ final class ClientTest {
         }
     }
 
+    public void a_private_device_declines_a_task_without_its_helper() throws Exception {
+        String key = "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+            + "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"; // some point of P-256
+        try (Coordinator home = new Coordinator()) {
+            Check.fails(FedException.class, "has no helper's key", () -> home.device("wrong").helper(home.ca()).open());
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            try (Client client = home.device("d").helper(home.write("helper.pem", key)).leastDevices(2).open()) {
+                List<String> reasons = new ArrayList<>();
+                for (int k = 0; k < 20 && reasons.isEmpty(); k++) {
+                    Event event = client.step(adder(1, 1));
+                    Check.that(event.outcome != Event.Outcome.COUNTED, "it has trained");
+                    if (event.outcome == Event.Outcome.DECLINED) {
+                        reasons.add(event.reason);
+                    }
+                }
+                Check.says(String.join("", reasons), "no helper opens its sums");
+            }
+        }
+    }
+
     public void a_killed_coordinator_is_waited_for() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 2, \"cohort\": 1");

@@ -61,6 +61,13 @@ final class Coordinator implements AutoCloseable {
         Check.command("fedserver", "task", "--dir", home, file.getPath());
     }
 
+    /** Write a file of this text into the coordinator's folder. */
+    File write(String name, String text) throws Exception {
+        File file = new File(folder, name);
+        Files.write(file.toPath(), text.getBytes(StandardCharsets.UTF_8));
+        return file;
+    }
+
     String token(String... more) throws Exception {
         String[] words = {"token", "--dir", home};
         String[] all = new String[words.length + more.length];

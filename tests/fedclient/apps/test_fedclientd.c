@@ -396,6 +396,62 @@ FED_TEST_WITH(a_model_that_takes_too_much_memory_is_declined, clientd_world *w) 
              "10.0 MB");
 }
 
+/* Some point of P-256, as a helper's key is one. */
+#define KEY                                                                                        \
+    "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"                           \
+    "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
+static const char other[] = "047cf27b188d034f7e8a52380304b51ac3c08969e277f21b35a60b48fc47669978"
+                            "07775510db8ed040293d9ac69f7430dbba7dade63ce982299e04b79d227873d1";
+
+/* Run a device that knows the helper `key`, and wants what the rest says. */
+static pid_t spawn_private(const clientd_world *w, const char *key, const char *option,
+                           const char *value) {
+    static char path[400];
+    snprintf(path, sizeof path, "%s/helper.pem", w->directory);
+    fed_test_put(w->directory, "helper.pem", key, strlen(key));
+    const char *const args[] = {"--token", w->token, "--hold", "0", "--helper",
+                                path,      option,   value,    NULL};
+    return clientd_spawn(w, args);
+}
+
+static void declines_as_private(clientd_world *w, const char *json, const char *key,
+                                const char *option, const char *reason) {
+    clientd_queue(w, json);
+    pid_t pid = spawn_private(w, key, option, NULL);
+    clientd_wait_for(w, pid, "declines task 1");
+    clientd_wait_for(w, pid, reason);
+    clientd_end(pid, SIGTERM);
+}
+
+static const char few[] = "{ \"model\": \"lr\", \"rounds\": 1, \"cohort\": 3, \"minimum\": 3,"
+                          " \"codec_up\": \"ring:b=5\", \"clip\": 1, \"helper\": \"" KEY "\" }";
+
+FED_TEST_WITH(a_device_with_a_helper_declines_a_task_without_one, clientd_world *w) {
+    declines_as_private(w, "{ \"model\": \"lr\", \"rounds\": 1, \"cohort\": 1 }", KEY, NULL,
+                        "no helper opens its sums");
+}
+
+FED_TEST_WITH(a_device_declines_a_task_of_another_helper, clientd_world *w) {
+    declines_as_private(w, few, other, NULL, "its helper is not the one that this device knows");
+}
+
+FED_TEST_WITH(a_private_device_wants_rounds_of_twenty, clientd_world *w) {
+    declines_as_private(w, few, KEY, "--private",
+                        "its rounds commit with 3 devices; this device wants 20 at least");
+}
+
+FED_TEST_WITH(a_device_trains_with_the_helper_that_it_knows, clientd_world *w) {
+    clientd_queue(w, few);
+    pid_t pid = spawn_private(w, KEY, "--least-devices", "3");
+    clientd_wait_for(w, pid, "round 1: update counted");
+    clientd_end(pid, SIGTERM);
+}
+
+FED_TEST_WITH(a_file_without_a_helpers_key_is_named, clientd_world *w) {
+    const char *const args[] = {"--token", w->token, "--helper", w->ca, NULL};
+    clientd_run(w, args, 1, "ca.pem has no helper's key: its 130 hex digits");
+}
+
 FED_TEST_WITH(a_batch_that_takes_too_much_memory_is_declined, clientd_world *w) {
     declines(w,
              "{ \"model\": \"input 784 | dense 10\", \"rounds\": 3, \"cohort\": 1,"

@@ -391,6 +391,33 @@ FED_TEST(the_seed_decides_the_random_weights) {
     fed_test_rmdir(directory);
 }
 
+FED_TEST(a_helpers_key_may_lie_beside_the_task_file) {
+    /* some point of P-256 */
+    static const char key[] = "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+                              "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5";
+    static const char text[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 2, \"clip\": 1,\n"
+                               "\"codec_up\": \"ring:b=5\", \"helper\": \"their/helper.pem\"}";
+    char directory[200], path[300];
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/their", directory);
+    fed_error err = {0};
+    fedserver_config config;
+    assert_fed_ok_err(fed_dir_make(path, 0700, &err));
+    snprintf(path, sizeof path, "%s/task.json", directory);
+    assert_fed_fails(
+        fedserver_config_parse(path, text, strlen(text), &config, &err), FED_EINVAL,
+        "task.json:2: key \"helper\": it is neither a helper's seal key, 130 hex digits,"
+        " nor the path of a file with one");
+    fed_test_put(directory, "their/helper.pem", "04abcd", 6);
+    assert_fed_fails(fedserver_config_parse(path, text, strlen(text), &config, &err), FED_EINVAL,
+                     "their/helper.pem has no helper's key");
+    fed_test_put(directory, "their/helper.pem", key, strlen(key));
+    assert_fed_ok_err(fedserver_config_parse(path, text, strlen(text), &config, &err));
+    assert_string_equal(config.task.helper, key);
+    fedserver_config_free(&config);
+    fed_test_rmdir(directory);
+}
+
 FED_TEST(a_model_file_lies_beside_the_task_file) {
     char directory[200], path[300];
     fed_test_tmpdir(directory, sizeof directory);

@@ -53,9 +53,9 @@ public final class Client implements AutoCloseable {
     public static final class Builder {
         private final String server;
         private final File caFile, state;
-        private String caPem, token, name, software = "java-fed", computesOn;
+        private String caPem, token, name, software = "java-fed", computesOn, helper;
         private boolean evaluate;
-        private int slots = 1;
+        private int slots = 1, leastDevices;
         private Eligibility eligibility;
         private Round.Progress progress;
         private Log log;
@@ -116,6 +116,22 @@ public final class Client implements AutoCloseable {
                 throw new IllegalArgumentException("a client has 1 to 8 slots, not " + slots);
             }
             this.slots = slots;
+            return this;
+        }
+
+        /** A file with the key of the helper that this device trusts, such as the helper's helper.pem:
+         * it trains only for private tasks whose sums this helper opens. */
+        public Builder helper(File helper) {
+            this.helper = helper.getPath();
+            return this;
+        }
+
+        /** Train only for private tasks with a helper, whose rounds have at least so many devices. */
+        public Builder leastDevices(int devices) {
+            if (devices < 0) {
+                throw new IllegalArgumentException("a round has no " + devices + " devices");
+            }
+            this.leastDevices = devices;
             return this;
         }
 
@@ -191,9 +207,10 @@ public final class Client implements AutoCloseable {
         progress = builder.progress;
         log = builder.log != null ? builder.log : Client::logLine;
         byte[][] texts = {Native.bytes(builder.server), Native.bytes(caPem), Native.bytes(builder.state.getPath()),
-            Native.bytes(builder.name), Native.bytes(builder.software), Native.bytes(builder.computesOn)};
+            Native.bytes(builder.name), Native.bytes(builder.software), Native.bytes(builder.computesOn),
+            Native.bytes(builder.helper)};
         Log.Level level = builder.log != null ? builder.level : Log.Level.DEBUG;
-        handle = Native.open(this, texts, builder.evaluate, builder.slots, level.ordinal());
+        handle = Native.open(this, texts, builder.evaluate, builder.slots, builder.leastDevices, level.ordinal());
         note();
     }
 

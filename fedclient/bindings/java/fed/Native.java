@@ -32,7 +32,7 @@ final class Native {
     }
 
     /** texts: server, CA's PEM, folder of the state, name, software, computesOn; the last three may be null. */
-    static native long open(Client self, byte[][] texts, boolean evaluate, int slots, int logLevel);
+    static native long open(Client self, byte[][] texts, boolean evaluate, int slots, int leastDevices, int logLevel);
 
     static native void close(long handle);
 

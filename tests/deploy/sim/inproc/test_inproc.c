@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "deploy/sim/run.h"
+#include "deploy/sim/scenario/helper_key.h"
 #include "fed/bytes.h"
 #include "fed/file.h"
 #include "fed/hash.h"
@@ -62,6 +63,12 @@ static const char stateless[] =
     "  \"codec_down\": \"3lc:s=1.5\", \"local_steps\": 5, \"batch\": 4, \"optimizer\": "
     "\"adam%s\",\n"
     "  \"rounds\": 3, \"cohort\": 12, \"goal\": 12, \"deadline_s\": 20 }\n";
+
+/* %s: the key helper, or nothing */
+static const char private[] =
+    "{ \"name\": \"private\", \"model\": \"lr\", \"codec_up\": \"ring:b=5\", \"clip\": 1, %s\n"
+    "  \"codec_down\": \"float32\", \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1,\n"
+    "  \"rounds\": 4, \"cohort\": 12, \"goal\": 12, \"minimum\": 2, \"deadline_s\": 20 }\n";
 
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
@@ -210,6 +217,85 @@ static void a_run_does_not_depend_on_threads_nor_on_the_machine(void **state) {
     sim_log_free(&other);
 }
 
+/* Let the task name the helper of runs with this seed. */
+static void write_private(const world *w, bool helper, uint64_t seed) {
+    char hex[SIM_HELPER_HEX], key[sizeof hex + 16] = "", task[sizeof private + sizeof key];
+    fed_error err = {0};
+    if (helper) {
+        assert_fed_ok_err(sim_helper_hex(seed, hex, &err));
+        snprintf(key, sizeof key, "\"helper\": \"%s\",", hex);
+    }
+    snprintf(task, sizeof task, private, key);
+    write_task(w, task);
+}
+
+/* The conditions of which the counted updates do not depend. */
+static sim_log run_private(const world *w, sim_options o, bool helper) {
+    write_private(w, helper, o.seed);
+    o.helper = helper;
+    sim_log log = run(&o);
+    assert_true(helper == (log.helper_cpu_s > 0));
+    return log;
+}
+
+static void masked_and_plain_runs_make_the_same_bits_on_both_transports(void **state) {
+    const world *w = *state;
+    sim_options o = options_of(w);
+    sim_log plain = run_private(w, o, false), again = run_private(w, o, false),
+            masked = run_private(w, o, true);
+    assert_same_log(&plain, &again);
+    assert_true(masked.digest == plain.digest);
+    assert_true(masked.rounds[0].up_bytes > plain.rounds[0].up_bytes);
+    assert_same_number(masked.rounds[3].test_loss, plain.rounds[3].test_loss);
+    o.transport = SIM_HTTPS;
+    sim_log there = run_private(w, o, true);
+    assert_true(there.digest == plain.digest);
+    o.transport = SIM_INPROC;
+    o.seed = 2; /* the task's own seed stays: another split, and other bits to round with */
+    sim_log other = run_private(w, o, true);
+    assert_true(other.digest != plain.digest);
+    sim_log_free(&plain);
+    sim_log_free(&again);
+    sim_log_free(&masked);
+    sim_log_free(&there);
+    sim_log_free(&other);
+}
+
+static void masked_runs_go_on_after_kills_and_broken_lines(void **state) {
+    const world *w = *state;
+    sim_options o = options_of(w);
+    o.clients = 15;
+    o.offline = 0.2;
+    o.broken = 0.2;
+    o.kill_round = 2;
+    sim_log plain = run_private(w, o, false), masked = run_private(w, o, true);
+    assert_true(masked.digest == plain.digest);
+    assert_int_equal(masked.kills, 1);
+    o.transport = SIM_HTTPS;
+    sim_log there = run_private(w, o, true);
+    assert_true(there.digest == plain.digest);
+    assert_int_equal(there.kills, 1);
+    sim_log_free(&plain);
+    sim_log_free(&masked);
+    sim_log_free(&there);
+}
+
+static void a_task_that_names_another_helper_is_refused(void **state) {
+    const world *w = *state;
+    sim_options o = options_of(w);
+    sim_log log = {0};
+    fed_error err = {0};
+    const sim_watch watch = {.progress = no_progress};
+    write_private(w, true, o.seed);
+    assert_int_equal(sim_run(&o, &watch, &log, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "\"helper\" is not the one of this run"));
+    sim_log_free(&log);
+    o.helper = true;
+    write_private(w, true, o.seed + 1);
+    assert_int_equal(sim_run(&o, &watch, &log, &err), FED_EINVAL);
+    sim_log_free(&log);
+}
+
 static void places_share_the_memory_of_optimizers_that_forget(void **state) {
     const world *w = *state;
     char task[sizeof stateless + 32];
@@ -345,6 +431,18 @@ static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state) {
     const world *w = *state;
     write_task(w, all_take_part);
     resume_and_compare(options_of(w), w, 2);
+}
+
+static void so_does_one_with_a_helper(void **state) {
+    const world *w = *state;
+    sim_options o = options_of(w);
+    write_private(w, true, o.seed);
+    o.helper = true;
+    o.line = "3g:0.5+wifi:0.5";
+    o.speed = "sample_s=0.05,spread=1";
+    o.broken = 0.2;
+    resume_and_compare(o, w, 2);
+    resume_and_compare(o, w, 4);
 }
 
 static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **state) {
@@ -496,6 +594,13 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             so_it_is_where_clients_are_away_and_lines_break_and_the_coordinator_dies, setup,
             teardown),
+        cmocka_unit_test_setup_teardown(masked_and_plain_runs_make_the_same_bits_on_both_transports,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(masked_runs_go_on_after_kills_and_broken_lines, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_task_that_names_another_helper_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(so_does_one_with_a_helper, setup, teardown),
         cmocka_unit_test_setup_teardown(places_share_the_memory_of_optimizers_that_forget, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_run_does_not_depend_on_threads_nor_on_the_machine, setup,

@@ -27,12 +27,12 @@ static void write_options(const char *text, char dst[1000]) {
 FED_TEST(each_key_has_its_member) {
     sim_scenario s;
     sim_options o;
-    read_options(
-        "data = d\nmodel = lr\nrounds = 3\nclients = 7\ndataset = cifar10\nnormalise = 1\n"
-        "evaluate_every = 4\nthreads = 5\noffline = 0.25\nbroken = 0.5\nhostile = 1\n"
-        "line = wifi\nspeed = sample_s=0.01\nkill_round = 2\nfront_port = 65535\n"
-        "devices_port = 1\nfedserver = here\ndevice = cuda:1\nseed = 4294967295\ncohort = 1\n",
-        &s, &o);
+    read_options("data = d\nmodel = lr\nrounds = 3\nclients = 7\ndataset = cifar10\nnormalise = 1\n"
+                 "evaluate_every = 4\nthreads = 5\noffline = 0.25\nbroken = 0.5\nhostile = 1\n"
+                 "line = wifi\nspeed = sample_s=0.01\nkill_round = 2\nfront_port = 65535\n"
+                 "devices_port = 1\nhelper = 1\nfedserver = here\ndevice = cuda:1\nseed = "
+                 "4294967295\ncohort = 1\n",
+                 &s, &o);
     assert_string_equal(o.data, "d");
     assert_string_equal(o.dataset, "cifar10");
     assert_string_equal(o.train_part, "train");
@@ -45,6 +45,7 @@ FED_TEST(each_key_has_its_member) {
     assert_int_equal(o.clients, 7);
     assert_int_equal(o.evaluate_every, 4);
     assert_int_equal(o.threads, 5);
+    assert_true(o.helper);
     assert_int_equal(o.kill_round, 2);
     assert_int_equal(o.front_port, 65535);
     assert_int_equal(o.devices_port, 1);
@@ -68,6 +69,7 @@ FED_TEST(another_value_makes_another_run) {
                                          LEAST "speed = sample_s=0.01\n",
                                          LEAST "presence = charging\n",
                                          LEAST "kill_round = 1\n",
+                                         LEAST "helper = 1\n",
                                          LEAST "device = opencl:0\n",
                                          LEAST "seed = 2\n"};
     static const char *const same[] = {LEAST "threads = 9\n", LEAST "fedserver = there\n",

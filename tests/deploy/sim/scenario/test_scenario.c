@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 #include "deploy/sim/scenario/grid.h"
+#include "deploy/sim/scenario/helper_key.h"
 #include "deploy/sim/scenario/task_file.h"
 #include "fed_cases.h"
 
@@ -164,6 +165,24 @@ FED_TEST(the_coordinators_complaints_name_the_scenarios_line) {
     refused("batch = 0\n", "s.txt:4: key \"batch\" is 0; it must be an integer from 1");
     refused("batch = many\n", "s.txt:4: key \"batch\" is not an integer");
     refused("goal = 500\n", "s.txt:4: key \"goal\" is 500; it must be at most cohort");
+}
+
+FED_TEST(the_task_names_the_runs_helper) {
+    json_t *task = task_of("codec_up = ring:b=5\nclip = 1\nhelper = 1\nseed = 5\n"),
+           *same = task_of("codec_up = ring:b=4\nclip = 2\nhelper = 1\nseed = 5\n"),
+           *other = task_of("codec_up = ring:b=5\nclip = 1\nhelper = 1\nseed = 6\n");
+    char key[SIM_HELPER_HEX];
+    fed_error err = {0};
+    assert_fed_ok_err(sim_helper_hex(5, key, &err));
+    assert_string_equal(json_string_value(json_object_get(task, "helper")), key);
+    assert_true(json_equal(json_object_get(same, "helper"), json_object_get(task, "helper")));
+    assert_false(json_equal(json_object_get(other, "helper"), json_object_get(task, "helper")));
+    json_decref(task);
+    json_decref(same);
+    json_decref(other);
+    refused("codec_up = sbc:p=0.1\nhelper = 1\n",
+            "s.txt:5: key \"helper\": a helper opens sums of codec ring only");
+    refused("helper = 2\n", "s.txt:4: key \"helper\" is \"2\"");
 }
 
 FED_TEST(phases_are_a_list_of_rounds_and_what_changes) {
