@@ -141,22 +141,20 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, fedserver_candidate *candid
     cohort->longest_ago = 0;
     cohort->before = 0;
     cohort->behind = 1;
-    if (slots == 0 || all <= slots) {
+    if (slots == 0 || count == 0 || all <= slots) {
         return;
     }
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
         find_longest_ago(cohort, candidates, count, each, slots);
     }
-    if (each > 1) {
-        cohort->start = estimated_start(cohort, all, slots);
-    } else {
-        for (size_t k = 0; k < count; k++) {
-            candidates[k].priority = fedserver_cohort_priority(cohort, &candidates[k]);
-        }
-        put_lowest_first(candidates, count, slots);
-        cohort->start = last_drawn(candidates, slots);
+    for (size_t k = 0; k < count; k++) {
+        candidates[k].priority = fedserver_cohort_priority(cohort, &candidates[k]);
     }
+    if (slots < count) {
+        put_lowest_first(candidates, count, slots);
+    }
+    cohort->start = each > 1 ? estimated_start(cohort, all, slots) : last_drawn(candidates, slots);
     /* D6 in docs/durability.md: the threshold reaches every device. */
     assert(cohort->start > 0 && cohort->start <= 1);
 }
