@@ -178,7 +178,8 @@ static void add_task(bench *b, const char *directory) {
     fed_error err = {0};
     const int len = snprintf(text, sizeof text,
                              "{\"model\": \"%s\", \"codec_up\": \"%s\", \"codec_down\": \"%s\", "
-                             "\"cohort\": %" PRIu32 ", \"rounds\": 100000, \"deadline_s\": 600}",
+                             "\"cohort\": %" PRIu32 ", \"rounds\": 100000, "
+                             "\"deadline_s\": 600, \"small_tensor\": 0}",
                              model, codec, codec, b->cohort);
     snprintf(path, sizeof path, "%s/turns.json", directory);
     bench_require(fed_file_replace(path, (const uint8_t *)text, (size_t)len, 0600, &err), err.text);
