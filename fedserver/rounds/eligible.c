@@ -70,27 +70,19 @@ bool fedserver_had_its_part(const fedserver_training *t, const fedserver_device 
            (double)updates_of(t, device) >= part;
 }
 
-/* Does the device train another task now, or must it keep the model of another task, for which it
- * has its only slot? */
+/* Must the device keep the model of another task, for which it has its only slot? */
 static bool is_taken(const fedserver_rounds *rounds, const fedserver_training *t,
                      const fedserver_device *device, int64_t now_ms) {
-    if (device->kept_task != 0 && device->kept_task != t->task.wire.id &&
-        fedserver_task_kept(rounds, device->kept_task, device, now_ms)) {
-        return true;
-    }
-    const bool leased = device->lease_task != 0 && device->lease_task != t->task.wire.id &&
-                        device->lease != device->counted_lease;
-    const fedserver_training *other =
-        leased ? fedserver_rounds_task(rounds, device->lease_task) : NULL;
-    return other != NULL && fedserver_lease_stands(other, device, now_ms);
+    return device->kept_task != 0 && device->kept_task != t->task.wire.id &&
+           fedserver_task_kept(rounds, device->kept_task, device, now_ms);
 }
 
 bool fedserver_can_take(const fedserver_rounds *rounds, const fedserver_training *t,
                         const fedserver_device *device, int64_t now_ms) {
-    return fedserver_seen_lately(device, now_ms) && fedserver_wanted(t, device, now_ms) &&
-           !fedserver_reported(t, device) && !fedserver_reported_before(t, device) &&
-           !fedserver_had_its_part(t, device) && !fedserver_lease_stands(t, device, now_ms) &&
-           !is_taken(rounds, t, device, now_ms);
+    return !device->away && fedserver_seen_lately(device, now_ms) &&
+           fedserver_wanted(t, device, now_ms) && !fedserver_reported(t, device) &&
+           !fedserver_reported_before(t, device) && !fedserver_had_its_part(t, device) &&
+           !fedserver_lease_stands(t, device, now_ms) && !is_taken(rounds, t, device, now_ms);
 }
 
 fedserver_candidate fedserver_candidate_of(const fedserver_training *t,

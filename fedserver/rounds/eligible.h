@@ -44,7 +44,8 @@ bool fedserver_reported_before(const fedserver_training *training, const fedserv
  * rest? */
 bool fedserver_had_its_part(const fedserver_training *training, const fedserver_device *device);
 
-/** Could the device take a slot of the task if it asked now? It has checked in lately. */
+/** Could the device take a slot of the task if it asked now? It has checked in lately, and is not
+ * away (fedserver_device.away). */
 bool fedserver_can_take(const fedserver_rounds *rounds, const fedserver_training *training,
                         const fedserver_device *device, int64_t now_ms);
 

@@ -327,6 +327,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
     checkin->training = t;
     checkin->action = fedserver_round_step(&t->task.rules, &t->round, event, now_ms);
     if (checkin->action == FEDSERVER_DO_LEASE_AGAIN) {
+        device->away = true;
         return give_again(rounds, t, device, err);
     }
     if (checkin->action != FEDSERVER_DO_LEASE) {

@@ -81,7 +81,7 @@ static void note_who_is_away(const drawing *d) {
 
 static void look_at(drawing *d, fedserver_device *device) {
     const bool let_it_pass = d->again && fedserver_has_its_turn(d->t, device);
-    if (!device->away && !let_it_pass && fedserver_can_take(d->rounds, d->t, device, d->now_ms)) {
+    if (!let_it_pass && fedserver_can_take(d->rounds, d->t, device, d->now_ms)) {
         d->candidates[d->count] = fedserver_candidate_of(d->t, device);
         d->candidates[d->count++].row = device;
     }
