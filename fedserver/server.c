@@ -20,6 +20,7 @@
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/running.h"
+#include "fedserver/rounds/turns.h"
 #include "fedserver/rounds/update_limit.h"
 #include "fedserver/stores/stores.h"
 #include "fedserver/task/private_task.h"
@@ -118,6 +119,10 @@ int fedserver_wake_fd(const fedserver *server) {
 
 uint64_t fedserver_epoch(const fedserver *server) {
     return server->rounds.epoch;
+}
+
+uint64_t fedserver_woken(fedserver *server) {
+    return fedserver_wakes_take(&server->rounds);
 }
 
 uint32_t fedserver_version(const fedserver *server, bool *running) {
@@ -357,6 +362,7 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
         return FED_OK;
     }
     server->rounds.asked = false;
+    server->rounds.wakes.count = 0;
     bool changed = false; /* the command line may have queued a task or revoked a device */
     if (server->setup.part != FEDSERVER_GATE) {
         FED_TRY(note(server, server->store->changed(server->db, &changed, err)));

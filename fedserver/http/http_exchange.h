@@ -14,6 +14,7 @@
 #include "fedserver/http/http_gzip.h"
 #include "fedserver/http/http_object_cache.h"
 #include "fedserver/http/http_peer.h"
+#include "fedserver/http/http_pending.h"
 #include "fedserver/http/http_tls.h"
 
 /** The HTTPS adapter of one process. */
@@ -56,8 +57,9 @@ typedef struct http_exchange {
     http_peer *peer; /* NULL if state is STATE_CUT or origin is not ORIGIN_PEER */
     struct MHD_Connection *connection;
     http_state state;
-    struct http_exchange *next; /* in http.queue or http.pending */
-    int64_t begun_ms, parked_ms, pending_until_ms;
+    struct http_exchange *next; /* in http.queue */
+    http_held held;             /* in http.pending */
+    int64_t begun_ms, parked_ms;
     fedserver_request request;
     char address[HTTP_ADDRESS_TEXT];
     http_tls_identity identity; /* the peer's identity, copied for STATE_CUT */
@@ -91,16 +93,15 @@ struct http {
     http_listener listeners[2]; /* index: fedserver_listener; daemon NULL: not open here */
     http_tls tls;
     http_peers peers;
-    http_queue queue;        /* requests that wait for http_batch_end */
-    http_queue pending;      /* requests whose answers are held back */
-    int64_t pending_next_ms; /* when the next held request is due, monotonic clock */
-    uint64_t epoch;          /* fedserver_epoch when the loop last looked for held requests */
-    size_t live;             /* exchanges that libmicrohttpd has not completed */
-    size_t bodies;           /* bytes reserved for request bodies, over all exchanges */
-    int64_t next_ms;         /* latest time of the next fedserver_tick, Unix time in ms */
-    int64_t batch_ms;        /* when the open batch began, Unix time in ms; 0: no batch is open */
-    fed_error failure;       /* first error in http_batch_answers, which http_batch_end returns */
-    uint64_t progress;       /* grows when bytes move or on_request is called */
+    http_queue queue;     /* requests that wait for http_batch_end */
+    http_pending pending; /* requests whose answers are held back */
+    uint64_t epoch;       /* fedserver_epoch when the loop last looked for held requests */
+    size_t live;          /* exchanges that libmicrohttpd has not completed */
+    size_t bodies;        /* bytes reserved for request bodies, over all exchanges */
+    int64_t next_ms;      /* latest time of the next fedserver_tick, Unix time in ms */
+    int64_t batch_ms;     /* when the open batch began, Unix time in ms; 0: no batch is open */
+    fed_error failure;    /* first error in http_batch_answers, which http_batch_end returns */
+    uint64_t progress;    /* grows when bytes move or on_request is called */
     unsigned idle_iterations;
     uint64_t throttled;   /* answers with status 429 since the log's last line about them */
     int64_t throttled_ms; /* when the log's last line about 429 was written, monotonic clock */
@@ -183,8 +184,15 @@ void http_release(http *h, http_exchange *x);
 /** x->response is final: charge the peer for the response's bytes, and free the request's body. */
 void http_release_settle(http_exchange *x);
 
-/** Hold the request until until_ms, by the monotonic clock, or until fedserver_epoch grows. */
+/** Hold the request until until_ms, by the monotonic clock, or until it is woken: fedserver_epoch
+ * grows, or fedserver_woken returns x->response.hold_key. Without memory the request is refused. */
 void http_hold(http *h, http_exchange *x, int64_t until_ms);
+
+/** Take the request that is due first from those held. NULL: none is held. */
+http_exchange *http_release_first(http *h);
+
+/** Take a request with this hold_key from those held. NULL: there is none. */
+http_exchange *http_release_with(http *h, uint64_t key);
 
 /** Continue a suspended request in the state `as`. In STATE_GONE it gets no answer. */
 void http_resume(http *h, http_exchange *x, http_state as);

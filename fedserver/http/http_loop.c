@@ -15,26 +15,37 @@ enum {
     IDLE_MOST_MS = 50    /* longest wait where libmicrohttpd asks for a wait of 0 */
 };
 
+/* The request is no longer held: put it into the queue. */
+static void ask_again(http *h, http_exchange *x) {
+    if ((x->origin == ORIGIN_PEER && http_socket_gone(x->peer->wire.fd)) ||
+        (x->origin == ORIGIN_FORWARDED &&
+         x->link == NULL)) { /* a peer that has left must get no slot of a round */
+        http_resume(h, x, STATE_GONE);
+    } else {
+        http_queue_add(&h->queue, x);
+    }
+}
+
+/* Ask the coordinator again for held requests: for all if it has news for all, else for those that
+ * are due. */
 static void wake_pending(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint64_t epoch = fedserver_epoch(h->server);
     const bool news = epoch != h->epoch;
     h->epoch = epoch;
-    if (h->pending.first == NULL || (!news && now_ms < h->pending_next_ms)) {
-        return;
+    const http_held *first = http_pending_first(&h->pending);
+    while (first != NULL && (news || first->until_ms <= now_ms)) {
+        ask_again(h, http_release_first(h));
+        first = http_pending_first(&h->pending);
     }
-    http_exchange *x = h->pending.first;
-    http_queue_clear(&h->pending);
-    for (http_exchange *next = NULL; x != NULL; x = next) {
-        next = x->next;
-        if (!news && now_ms < x->pending_until_ms) {
-            http_hold(h, x, x->pending_until_ms);
-        } else if ((x->origin == ORIGIN_PEER && http_socket_gone(x->peer->wire.fd)) ||
-                   (x->origin == ORIGIN_FORWARDED &&
-                    x->link == NULL)) { /* a peer that has left must get no slot of a round */
-            http_resume(h, x, STATE_GONE);
-        } else {
-            http_queue_add(&h->queue, x);
+}
+
+/* After a batch: ask again for the held requests that it has woken. */
+static void wake_by_key(http *h) {
+    for (uint64_t key = fedserver_woken(h->server); key != 0; key = fedserver_woken(h->server)) {
+        http_exchange *x = http_release_with(h, key);
+        for (; x != NULL; x = http_release_with(h, key)) {
+            ask_again(h, x);
         }
     }
 }
@@ -81,8 +92,9 @@ static int64_t wait_ms(http *h, bool moved_any) {
         wait = least(wait, cluster_next_ms(h->cluster) - fed_clock_monotonic_ms());
     }
     wait = least(wait, h->next_ms - fed_clock_unix_ms());
-    if (h->pending.first != NULL) {
-        wait = least(wait, h->pending_next_ms - fed_clock_monotonic_ms());
+    const http_held *first = http_pending_first(&h->pending);
+    if (first != NULL) {
+        wait = least(wait, first->until_ms - fed_clock_monotonic_ms());
     }
     return wait > 0 ? wait : 0;
 }
@@ -102,6 +114,7 @@ fed_status http_loop_iterate(http *h, fed_error *err) {
         fed_clock_unix_ms() >= h->next_ms) {
         h->woken = false;
         FED_TRY(http_batch_end(h, err));
+        wake_by_key(h);
     }
     struct pollfd wakers[] = {
         {.fd = h->listeners[0].epoll_fd, .events = POLLIN},
@@ -122,10 +135,10 @@ fed_status http_loop_drain(http *h, fed_error *err) {
             close(fd);
         }
     }
-    for (http_exchange *x = h->pending.first; x != NULL; x = x->next) {
+    for (http_exchange *x = http_release_first(h); x != NULL; x = http_release_first(h)) {
         x->refused = &http_refusal_stopping;
+        http_resume(h, x, STATE_ANSWER);
     }
-    http_resume_all(h, &h->pending, STATE_ANSWER);
     if (h->queue.first != NULL) {
         FED_TRY(http_batch_end(h, err));
     }

@@ -193,7 +193,10 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
 static void close_doors(http *h) {
     h->closing = true;
     http_resume_all(h, &h->queue, STATE_GONE);
-    http_resume_all(h, &h->pending, STATE_GONE);
+    for (http_exchange *x = http_release_first(h); x != NULL; x = http_release_first(h)) {
+        http_resume(h, x, STATE_GONE);
+    }
+    http_pending_free(&h->pending);
     cluster_close(h->cluster);
     h->cluster = NULL;
     for (size_t k = 0; k < 2; k++) {

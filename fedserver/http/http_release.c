@@ -38,12 +38,28 @@ void http_resume_all(http *h, http_queue *queue, http_state as) {
 }
 
 void http_hold(http *h, http_exchange *x, int64_t until_ms) {
-    x->pending_until_ms = until_ms;
+    x->held = (http_held){.until_ms = until_ms, .key = x->response.hold_key};
     x->handled = false;
-    if (h->pending.first == NULL || until_ms < h->pending_next_ms) {
-        h->pending_next_ms = until_ms;
+    if (http_pending_add(&h->pending, &x->held) != FED_OK) {
+        x->refused = &http_refusal_full;
+        http_resume(h, x, STATE_ANSWER);
     }
-    http_queue_add(&h->pending, x);
+}
+
+static http_exchange *release_held(http *h, http_held *held) {
+    if (held == NULL) {
+        return NULL;
+    }
+    http_pending_remove(&h->pending, held);
+    return (http_exchange *)(void *)((char *)held - offsetof(http_exchange, held));
+}
+
+http_exchange *http_release_first(http *h) {
+    return release_held(h, http_pending_first(&h->pending));
+}
+
+http_exchange *http_release_with(http *h, uint64_t key) {
+    return release_held(h, http_pending_with(&h->pending, key));
 }
 
 void http_release_settle(http_exchange *x) {

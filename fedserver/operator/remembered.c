@@ -5,26 +5,29 @@
 #include <string.h>
 
 #include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/turns.h"
 #include "fedserver/server.h"
 
 /* The first bytes, written as they are in memory. Behind them come the fingerprints of all devices
  * in memory, the devices that checked in lately, and the tasks. */
 typedef struct remembered {
-    uint64_t epoch, active, devices, lately, tasks, served;
-    int64_t woken_ms, active_ms;
-    bool wake_due;
+    uint64_t epoch, active, devices, lately, tasks, served, turn;
+    int64_t active_ms;
 } remembered;
 
 /* A task's bytes, written as they are in memory. Behind them come the task's downloads. */
 typedef struct remembered_task {
-    uint64_t id, served;
-    int64_t lease_ends_ms;
+    uint64_t id, served, turn;
+    int64_t lease_ends_ms, drawn_ms, draws_ms;
+    uint32_t redraws;
+    bool draws;
     fedserver_cohort cohort;
 } remembered_task;
 
 typedef struct seen {
     uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t checkin_ms;
+    uint64_t turn, kept_task, away;
 } seen;
 
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
@@ -34,8 +37,7 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     memset(&m, 0, sizeof m);
     m.epoch = server->rounds.epoch, m.active = server->rounds.active,
     m.devices = server->rounds.devices.count, m.lately = server->rounds.devices.lately;
-    m.woken_ms = server->rounds.woken_ms, m.active_ms = server->rounds.active_ms,
-    m.wake_due = server->rounds.wake_due;
+    m.active_ms = server->rounds.active_ms, m.turn = server->rounds.turn;
     m.tasks = rounds->task_count, m.served = rounds->served;
     fed_write_bytes(w, &m, sizeof m);
     for (size_t k = 0; k < rounds->devices.count; k++) {
@@ -43,7 +45,10 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     }
     const fedserver_device *device = fedserver_devices_oldest(&rounds->devices);
     for (; device != NULL; device = fedserver_devices_newer(device)) {
-        seen one = {.checkin_ms = device->checkin_ms};
+        seen one = {.checkin_ms = device->checkin_ms,
+                    .turn = device->turn,
+                    .kept_task = device->kept_task,
+                    .away = device->away};
         memcpy(one.fingerprint, device->fingerprint, sizeof one.fingerprint);
         fed_write_bytes(w, &one, sizeof one);
     }
@@ -53,6 +58,8 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
         memset(&of_task, 0, sizeof of_task);
         of_task.id = t->task.wire.id, of_task.served = t->served;
         of_task.lease_ends_ms = t->lease_ends_ms, of_task.cohort = t->cohort;
+        of_task.turn = t->turn, of_task.drawn_ms = t->drawn_ms, of_task.redraws = t->redraws;
+        of_task.draws = t->draws, of_task.draws_ms = t->draws_ms;
         fed_write_bytes(w, &of_task, sizeof of_task);
         fedserver_downloads_write(&t->downloads, w);
     }
@@ -89,6 +96,9 @@ static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_read
                 fedserver_devices_find(&places, list->items[i].device->fingerprint);
         }
     }
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        rounds->tasks[k]->drawn_count = 0; /* read_all finds them again */
+    }
     fedserver_devices_free(&rounds->devices);
     rounds->devices = places;
     return FED_OK;
@@ -108,6 +118,8 @@ static fed_status read_all(fedserver *server, fed_reader *r, fed_error *err) {
         fedserver_device *device = fedserver_devices_find(&server->rounds.devices, one.fingerprint);
         FED_REQUIRE(device != NULL, FED_EFORMAT);
         fedserver_devices_checked_in(&server->rounds.devices, device, one.checkin_ms);
+        device->turn = one.turn, device->kept_task = one.kept_task;
+        device->away = one.away != 0;
     }
     for (uint64_t k = 0; k < m.tasks; k++) {
         remembered_task of_task;
@@ -118,12 +130,14 @@ static fed_status read_all(fedserver *server, fed_reader *r, fed_error *err) {
         FED_REQUIRE(t != NULL, FED_EFORMAT);
         t->served = of_task.served, t->lease_ends_ms = of_task.lease_ends_ms;
         t->cohort = of_task.cohort;
+        t->turn = of_task.turn, t->drawn_ms = of_task.drawn_ms, t->redraws = of_task.redraws;
+        t->draws = of_task.draws, t->draws_ms = of_task.draws_ms;
+        FED_TRY(fedserver_drawn_find(&server->rounds, t));
         FED_TRY(fedserver_downloads_read(&t->downloads, r));
     }
     server->rounds.epoch = m.epoch, server->rounds.active = m.active;
-    server->rounds.woken_ms = m.woken_ms, server->rounds.active_ms = m.active_ms,
-    server->rounds.wake_due = m.wake_due;
-    server->rounds.served = m.served;
+    server->rounds.active_ms = m.active_ms, server->rounds.turn = m.turn;
+    server->rounds.served = m.served, server->rounds.wakes.count = 0;
     return FED_OK;
 }
 

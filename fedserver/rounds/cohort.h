@@ -33,8 +33,10 @@ typedef struct fedserver_cohort {
 
 typedef struct fedserver_candidate {
     int64_t device;
-    uint32_t samples;    /* 0: unknown, and the mean of the others is used instead */
-    uint32_t last_round; /* the last round in which the device took part; 0: none */
+    uint32_t samples;      /* 0: unknown, and the mean of the others is used instead */
+    uint32_t last_round;   /* the last round in which the device took part; 0: none */
+    double priority;       /* set by fedserver_cohort_draw, and not read by the other functions */
+    fedserver_device *row; /* for the caller */
 } fedserver_candidate;
 
 /**
@@ -49,9 +51,14 @@ typedef struct fedserver_candidate {
  * weighted     by its samples: the largest u^(1/samples) comes first, with u in (0, 1) a hash
  *              (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006)
  * round robin  the candidate that took part longest ago comes first; equals are drawn as in uniform
+ *
+ * The candidates with the lowest `slots` priorities come first in `candidates` afterwards. If
+ * `each` is 1, the threshold begins at the highest of these priorities, so that just these
+ * candidates are admitted at once. If `each` is above 1, the threshold is estimated for all
+ * devices, and begins lower.
  */
-void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
-                           size_t count, double each, uint32_t slots);
+void fedserver_cohort_draw(fedserver_cohort *cohort, fedserver_candidate *candidates, size_t count,
+                           double each, uint32_t slots);
 
 /** The device's priority in [0, 1]. The cohort admits the lowest priority first. */
 double fedserver_cohort_priority(const fedserver_cohort *cohort,

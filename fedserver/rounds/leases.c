@@ -4,56 +4,21 @@
 #include "fedserver/rounds/leases.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/crypto.h"
-#include "fed/rng.h"
 #include "fedserver/rounds/choice.h"
-#include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/roster.h"
-#include "fedserver/rounds/shut_out.h"
-
-/* Freed slots wake the waiting devices at most once in this time: all of them then ask again. */
-enum { WAKE_SPACING_MS = 100 };
-/* The window during which drawn devices are preferred lasts the deadline / WINDOW_PART, at most
- * WINDOW_MOST_MS. After it the cohort admits all devices to the slots that are left. */
-enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
-/* A draw of a cohort looks at no more devices than this. If a share p of the devices in memory can
- * take a slot, the draw's estimate of p has a standard error of at most sqrt(p / LOOKED_AT). */
-enum { LOOKED_AT = 4096 };
+#include "fedserver/rounds/turns.h"
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static bool asynchronous(const fedserver_training *t) {
-    return t->task.rules.staleness > 0;
-}
-
-static bool leased_for(const fedserver_training *t, const fedserver_device *device) {
-    return t->round.phase != FEDSERVER_ROUND_NONE && device->lease != 0 &&
-           device->lease_task == t->task.wire.id;
-}
-
-bool fedserver_lease_stands(const fedserver_training *t, const fedserver_device *device,
-                            int64_t now_ms) {
-    if (!leased_for(t, device) || device->lease == device->counted_lease ||
-        device->revoked_ms != 0) {
-        return false;
-    }
-    if (asynchronous(t)) {
-        return now_ms < device->lease_deadline_ms &&
-               fedserver_round_counting(&t->round) - device->lease_round <= t->task.rules.staleness;
-    }
-    return t->round.phase != FEDSERVER_ROUND_CLOSING && device->lease_round == t->round.number &&
-           device->lease_attempt == t->round.attempt;
-}
-
 int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_device *device) {
-    return asynchronous(t) ? device->lease_deadline_ms : t->round.deadline_ms;
+    return fedserver_asynchronous(t) ? device->lease_deadline_ms : t->round.deadline_ms;
 }
 
 /* Remove ended leases from the list, and set when to look again. Returns how many remain. */
@@ -73,7 +38,7 @@ static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
             continue;
         }
         list->items[kept++] = list->items[k];
-        if (asynchronous(t)) {
+        if (fedserver_asynchronous(t)) {
             /* If the wall clock was set back, the lease still ends within the deadline. */
             device->lease_deadline_ms = least(device->lease_deadline_ms, most_ms);
             t->lease_ends_ms = least(t->lease_ends_ms, device->lease_deadline_ms);
@@ -131,47 +96,30 @@ fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t
  * counted: an edge aggregator may have had another cohort when they were given. */
 uint32_t fedserver_leases_count(const fedserver_training *t) {
     const uint32_t standing = (uint32_t)t->leases.count;
-    if (!asynchronous(t)) {
+    if (!fedserver_asynchronous(t)) {
         return t->round.received + standing;
     }
     return standing > t->task.rules.cohort ? t->task.rules.cohort : standing;
 }
 
 void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
-    bool set_back = asynchronous(t) && t->lease_ends_ms != INT64_MAX &&
+    bool set_back = fedserver_asynchronous(t) && t->lease_ends_ms != INT64_MAX &&
                     t->lease_ends_ms > now_ms + t->task.rules.deadline_ms;
     if (t->round.phase == FEDSERVER_ROUND_NONE || (now_ms < t->lease_ends_ms && !set_back)) {
         return;
     }
     const uint32_t standing = sift_leases(t, now_ms);
-    const uint32_t taken = asynchronous(t) ? standing : t->round.received + standing;
-    bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    const uint32_t taken = fedserver_asynchronous(t) ? standing : t->round.received + standing;
+    const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    const bool freed = t->round.leased > taken;
     /* S10 in docs/durability.md: each lease that holds has a slot. */
-    assert(asynchronous(t) || t->round.leased >= taken);
+    assert(fedserver_asynchronous(t) || t->round.leased >= taken);
     while (t->round.leased > taken) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     }
-    if (full && t->round.phase == FEDSERVER_ROUND_OPEN) {
-        fedserver_slots_freed(rounds, t, now_ms);
+    if (freed && t->round.phase == FEDSERVER_ROUND_OPEN) {
+        fedserver_slots_freed(rounds, t, full, now_ms);
     }
-}
-
-static fedserver_candidate candidate_of(const fedserver_training *t,
-                                        const fedserver_device *device) {
-    return (fedserver_candidate){
-        .device = device->id,
-        .samples = device->samples,
-        .last_round = device->lease_task == t->task.wire.id ? device->lease_round : 0};
-}
-
-bool fedserver_declined(const fedserver_training *t, const fedserver_device *device,
-                        int64_t now_ms) {
-    const int64_t declined_ms = fedserver_marks_get(&t->declined, device->id, INT64_MIN);
-    return declined_ms != INT64_MIN && now_ms - declined_ms < FEDSERVER_DECLINE_MS;
-}
-
-static bool has_its_tag(const fedserver_training *t, const fedserver_device *device) {
-    return t->task.tag[0] == '\0' || strcmp(t->task.tag, device->tag) == 0;
 }
 
 bool fedserver_declined_all(const fedserver_rounds *rounds, const fedserver_device *device,
@@ -179,7 +127,7 @@ bool fedserver_declined_all(const fedserver_rounds *rounds, const fedserver_devi
     size_t declined = 0;
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
-        if (fedserver_training_runs(t) && has_its_tag(t, device)) {
+        if (fedserver_training_runs(t) && fedserver_has_its_tag(t, device)) {
             if (!fedserver_declined(t, device, now_ms)) {
                 return false;
             }
@@ -194,7 +142,7 @@ bool fedserver_spent_all(const fedserver_rounds *rounds, const fedserver_device 
     size_t spent = 0;
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
-        if (fedserver_training_runs(t) && has_its_tag(t, device) &&
+        if (fedserver_training_runs(t) && fedserver_has_its_tag(t, device) &&
             !fedserver_declined(t, device, now_ms)) {
             if (fedserver_ledger_allows(t, device->id)) {
                 return false;
@@ -203,125 +151,6 @@ bool fedserver_spent_all(const fedserver_rounds *rounds, const fedserver_device 
         }
     }
     return spent > 0;
-}
-
-static bool wanted(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
-    return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms) &&
-           !fedserver_shut_out(t, device->id) && fedserver_ledger_allows(t, device->id);
-}
-
-/* Synchronous: does the device's row say that the device has reported in this round? */
-static bool reported(const fedserver_training *t, const fedserver_device *device) {
-    return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
-           device->counted_lease == device->lease;
-}
-
-static uint32_t updates_of(const fedserver_training *t, const fedserver_device *device) {
-    return fedserver_device_counts_of(&t->sum.counts, device->id);
-}
-
-/* Asynchronous: has the device reported its portion of this round, while other devices work on the
- * rest? The portion is device_share of the goal, but at least two updates, since a small round may
- * have no other device. */
-static bool had_its_part(const fedserver_training *t, const fedserver_device *device) {
-    const double part = fmax(2, floor(t->task.device_share * (double)t->task.rules.goal));
-    return asynchronous(t) && t->round.leased > 0 && (double)updates_of(t, device) >= part;
-}
-
-/* Synchronous: has the device reported in this round, and had a lease of another task since? Then
- * its row no longer shows the report, but the sum does. */
-static bool reported_before(const fedserver_training *t, const fedserver_device *device) {
-    return !asynchronous(t) && !leased_for(t, device) && updates_of(t, device) > 0;
-}
-
-static bool can_take(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
-    return fedserver_seen_lately(device, now_ms) && wanted(t, device, now_ms) &&
-           !reported(t, device) && !fedserver_lease_stands(t, device, now_ms);
-}
-
-/* Find devices that could take a slot. Where at most LOOKED_AT devices checked in lately, all are
- * looked at. Else LOOKED_AT devices in memory are picked at random, and *each is the number of
- * devices that one stands for. Devices that are not candidates can get a slot, too. */
-static size_t find_candidates(const fedserver_rounds *rounds, const fedserver_training *t,
-                              int64_t now_ms, fedserver_candidate candidates[LOOKED_AT],
-                              double *each) {
-    const fedserver_devices *devices = &rounds->devices;
-    size_t count = 0;
-    *each = 1;
-    if (devices->lately <= LOOKED_AT) {
-        const fedserver_device *one = fedserver_devices_oldest(devices);
-        for (; one != NULL; one = fedserver_devices_newer(one)) {
-            if (can_take(t, one, now_ms)) {
-                assert(count < LOOKED_AT);
-                candidates[count++] = candidate_of(t, one);
-            }
-        }
-        return count;
-    }
-    fed_rng rng;
-    fed_rng_init(&rng, t->cohort.seed, t->cohort.round, t->cohort.drawing);
-    for (size_t k = 0; k < LOOKED_AT; k++) {
-        const uint32_t at = fed_rng_below(&rng, (uint32_t)devices->count);
-        const fedserver_device *one = fedserver_devices_at(devices, at);
-        if (can_take(t, one, now_ms)) {
-            candidates[count++] = candidate_of(t, one);
-        }
-    }
-    *each = (double)devices->count / LOOKED_AT;
-    return count;
-}
-
-static void draw(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
-    const fedserver_round_rules *rules = &t->task.rules;
-    t->cohort = (fedserver_cohort){
-        .selection = t->task.selection,
-        .seed = t->task.wire.seed,
-        .round = t->round.number,
-        .drawing = t->round.attempt + t->round.received,
-        .opened_ms = now_ms,
-        .window_ms = least(rules->deadline_ms / WINDOW_PART, WINDOW_MOST_MS),
-        .start = 1,
-    };
-    fedserver_candidate *candidates = malloc(LOOKED_AT * sizeof *candidates);
-    if (candidates != NULL) { /* without memory, slots go to the devices that check in first */
-        double each;
-        fedserver_lately_advance(rounds, now_ms);
-        const size_t count = find_candidates(rounds, t, now_ms, candidates, &each);
-        fedserver_cohort_draw(&t->cohort, candidates, count, each, rules->cohort - t->round.leased);
-    }
-    free(candidates);
-}
-
-static void wake(fedserver_rounds *rounds, int64_t now_ms) {
-    rounds->wake_due = false;
-    rounds->woken_ms = now_ms;
-    rounds->epoch++;
-}
-
-void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
-    if (asynchronous(t) && t->round.number > 1) {
-        rounds->wake_due = true;
-        return;
-    }
-    draw(rounds, t, now_ms);
-    wake(rounds, now_ms);
-}
-
-void fedserver_slots_freed(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
-    draw(rounds, t, now_ms);
-    rounds->wake_due = true;
-}
-
-int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
-    if (!rounds->wake_due) {
-        return INT64_MAX;
-    }
-    int64_t due_ms = rounds->woken_ms + WAKE_SPACING_MS;
-    if (now_ms < due_ms && now_ms >= rounds->woken_ms) {
-        return due_ms;
-    }
-    wake(rounds, now_ms);
-    return INT64_MAX;
 }
 
 /* A lease's number is random, so that a coordinator restored from a backup repeats none. */
@@ -340,6 +169,7 @@ static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device
     assert(leased->lease != 0 && leased->lease != leased->counted_lease);
     *device = *leased;
     device->unsaved = false;
+    device->away = true;
     return rounds->store->device_lease(rounds->db, device, err);
 }
 
@@ -358,9 +188,9 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
     leased.lease_round = t->round.number;
     leased.lease_attempt = t->round.attempt;
     leased.lease_deadline_ms =
-        asynchronous(t) ? now_ms + t->task.rules.deadline_ms : t->round.deadline_ms;
+        fedserver_asynchronous(t) ? now_ms + t->task.rules.deadline_ms : t->round.deadline_ms;
     assert(leased.lease_deadline_ms != 0); /* S10 in docs/durability.md: every lease ends. */
-    if (asynchronous(t)) {
+    if (fedserver_asynchronous(t)) {
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
     t->served = ++rounds->served;
@@ -380,7 +210,7 @@ static fed_status give_again(fedserver_rounds *rounds, const fedserver_training 
         return FED_OK;
     }
     /* S3, D5 in docs/durability.md: a lease never gets an earlier round. */
-    assert(asynchronous(t) && leased.lease_round < t->round.number);
+    assert(fedserver_asynchronous(t) && leased.lease_round < t->round.number);
     leased.lease_round = t->round.number;
     return lease_store(rounds, device, &leased, err);
 }
@@ -392,16 +222,20 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     if (fedserver_lease_stands(t, device, now_ms)) {
         return FEDSERVER_ON_CHECKIN_LEASED;
     }
-    if (reported(t, device) || had_its_part(t, device) || (roams && reported_before(t, device))) {
+    if (fedserver_reported(t, device) || fedserver_had_its_part(t, device) ||
+        (roams && fedserver_reported_before(t, device))) {
         return FEDSERVER_ON_CHECKIN_REPORTED;
     }
-    if (!wanted(t, device, now_ms)) {
+    if (!fedserver_wanted(t, device, now_ms)) {
         return FEDSERVER_ON_CHECKIN_OTHER;
     }
     if (t->cohort.opened_ms > now_ms) { /* the wall clock was set back */
         t->cohort.opened_ms = now_ms;
     }
-    const fedserver_candidate candidate = candidate_of(t, device);
+    if (fedserver_has_its_turn(t, device)) {
+        return FEDSERVER_ON_CHECKIN_NEW;
+    }
+    const fedserver_candidate candidate = fedserver_candidate_of(t, device);
     *admit_ms = fedserver_cohort_admits_ms(&t->cohort, &candidate);
     return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
@@ -427,12 +261,6 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     return event;
 }
 
-bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
-                         const fedserver_device *device, int64_t now_ms) {
-    const fedserver_training *t = fedserver_rounds_task(rounds, task);
-    return t != NULL && fedserver_training_runs(t) && wanted(t, device, now_ms);
-}
-
 static bool has_room(const fedserver_rounds *rounds, const fed_checkin *holds,
                      const fedserver_device *device, int64_t now_ms) {
     unsigned kept = 0;
@@ -449,20 +277,21 @@ static fed_checkin holdings_of(const fedserver_rounds *rounds, const fedserver_d
                                const fed_checkin *said) {
     const fedserver_training *last = fedserver_rounds_task(rounds, device->lease_task);
     fed_checkin holds = *said;
-    if (holds.slots == 1 && last != NULL && reported(last, device)) {
+    if (holds.slots == 1 && last != NULL && fedserver_reported(last, device)) {
         holds.held[0].task = device->lease_task;
     }
     return holds;
 }
 
 /* Choose the task with the best offer. NULL: no task wants the device. */
-static fedserver_training *choose(const fedserver_rounds *rounds, const fedserver_device *device,
+static fedserver_training *choose(const fedserver_rounds *rounds, fedserver_device *device,
                                   const fed_checkin *said, int64_t now_ms,
                                   fedserver_round_event *event, int64_t *admit_ms) {
     fedserver_training *chosen = NULL;
     fedserver_offer best = {.place = FEDSERVER_PLACE_UNWANTED};
     const fed_checkin holds = holdings_of(rounds, device, said);
     const bool room = has_room(rounds, &holds, device, now_ms);
+    device->kept_task = !room && fed_checkin_count(&holds) == 1 ? holds.held[0].task : 0;
     for (size_t k = 0; k < rounds->task_count; k++) {
         fedserver_training *t = rounds->tasks[k];
         fedserver_offer offer;
@@ -489,6 +318,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
     fedserver_round_event event = FEDSERVER_ON_CHECKIN_OTHER;
     *checkin = (fedserver_checkin){.action = FEDSERVER_DO_WAIT_NO_TASK};
     fedserver_devices_checked_in(&rounds->devices, device, now_ms);
+    device->away = false;
     fedserver_training *t = choose(rounds, device, holds, now_ms, &event, &checkin->admit_ms);
     if (t == NULL) {
         return FED_OK;
@@ -497,6 +327,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
     checkin->training = t;
     checkin->action = fedserver_round_step(&t->task.rules, &t->round, event, now_ms);
     if (checkin->action == FEDSERVER_DO_LEASE_AGAIN) {
+        device->away = true;
         return give_again(rounds, t, device, err);
     }
     if (checkin->action != FEDSERVER_DO_LEASE) {
@@ -518,8 +349,8 @@ static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
     FED_TRY(fedserver_device_save(rounds, device, err));
     const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
-    if (full) {
-        fedserver_slots_freed(rounds, t, now_ms);
+    if (t->round.phase == FEDSERVER_ROUND_OPEN) {
+        fedserver_slots_freed(rounds, t, full, now_ms);
     }
     return FED_OK;
 }
@@ -568,10 +399,10 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
     /* While a round closes, updates count in the next round. A synchronous task has not given any
      * lease for that round yet. */
     const uint32_t counting = fedserver_round_counting(&t->round);
-    if (!asynchronous(t) && head->round != counting) {
+    if (!fedserver_asynchronous(t) && head->round != counting) {
         return FEDSERVER_ON_UPDATE_CLOSED;
     }
-    if (!leased_for(t, device) || head->lease != device->lease || head->round == 0 ||
+    if (!fedserver_leased_for(t, device) || head->lease != device->lease || head->round == 0 ||
         head->round > device->lease_round) {
         return FEDSERVER_ON_UPDATE_UNKNOWN;
     }

@@ -5,7 +5,7 @@
 #define FEDSERVER_LEASES_H
 
 #include "fed/wire.h"
-#include "fedserver/rounds/rounds.h"
+#include "fedserver/rounds/eligible.h"
 
 typedef struct fedserver_checkin {
     fedserver_round_action action;
@@ -26,11 +26,6 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
                                     const fed_checkin *holds, int64_t now_ms,
                                     fedserver_checkin *checkin, fed_error *err) FED_CHECKED;
 
-/** Must a device that holds the task's model keep the model? Yes, while the task runs, the task's
- * tag admits the device, and the device has not declined the task. */
-bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
-                         const fedserver_device *device, int64_t now_ms);
-
 /** Has the device declined every running task that its tag admits, and at least one? */
 bool fedserver_declined_all(const fedserver_rounds *rounds, const fedserver_device *device,
                             int64_t now_ms);
@@ -47,21 +42,12 @@ fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training
                                     fedserver_device *device, const char *reason, int64_t now_ms,
                                     fed_error *err) FED_CHECKED;
 
-/** Has the device declined the task? A decline holds for FEDSERVER_DECLINE_MS. */
-bool fedserver_declined(const fedserver_training *training, const fedserver_device *device,
-                        int64_t now_ms);
-#define FEDSERVER_DECLINE_MS (INT64_C(24) * 3600 * 1000)
-
 /** The event for fedserver_round_step that an update causes. training: the task that the
  * update's head names; NULL: that task is not in memory. digest: of the whole message. */
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *training,
                                                     const fedserver_device *device,
                                                     const fed_update *head, uint64_t digest,
                                                     int64_t now_ms);
-
-/** Does the device's lease still hold, so that an update with it would count? */
-bool fedserver_lease_stands(const fedserver_training *training, const fedserver_device *device,
-                            int64_t now_ms);
 
 /** When a lease that still holds will end, in Unix milliseconds. */
 int64_t fedserver_lease_deadline(const fedserver_training *training,
@@ -79,16 +65,5 @@ fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t
 
 /** The number of slots that are taken, for a task that was just loaded. */
 uint32_t fedserver_leases_count(const fedserver_training *training);
-
-/** A round or an attempt has opened: offer its free slots to the devices that wait. */
-void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *training, int64_t now_ms);
-
-/** Slots are free again: draw the devices that may have them. fedserver_slots_wake raises
- * rounds->epoch later, once for all slots that became free meanwhile. */
-void fedserver_slots_freed(fedserver_rounds *rounds, fedserver_training *training, int64_t now_ms);
-
-/** Raise rounds->epoch if slots became free. Returns when to call this again, in Unix
- * milliseconds; INT64_MAX: no call is needed until a slot becomes free. */
-int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms);
 
 #endif

@@ -22,6 +22,7 @@ static void training_free(fedserver_training *training) {
     fedserver_blob_free(training->layout_blob);
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);
+    free(training->drawn);
     free(training->state);
     fed_arch_free(&training->arch);
     free(training);
@@ -33,6 +34,8 @@ void fedserver_rounds_free(fedserver_rounds *rounds) {
     }
     free(rounds->tasks);
     rounds->tasks = NULL;
+    free(rounds->wakes.keys);
+    rounds->wakes = (fedserver_wakes){.keys = NULL};
     fedserver_object_cache_free(&rounds->object_cache, rounds->directory);
     fedserver_devices_free(&rounds->devices);
 }

@@ -91,6 +91,15 @@ typedef struct fedserver_training {
     fedserver_sum sum;
     fedserver_own_table own;
     fedserver_cohort cohort;
+    /* rounds/turns.h: the turn of the devices drawn last (0: none), when they were drawn, and how
+     * often since the slots became free */
+    uint64_t turn;
+    int64_t drawn_ms;
+    fedserver_device **drawn; /* [drawn_count]: those devices; NULL: none */
+    size_t drawn_count;
+    uint32_t redraws;
+    bool draws; /* devices are to be drawn at draws_ms, if there are free slots then */
+    int64_t draws_ms;
     fedserver_lease_list leases;
     int64_t lease_ends_ms;    /* when to look for ended leases, in Unix ms; 0: at once */
     fedserver_marks declined; /* when each device declined the task, in Unix ms */
@@ -132,6 +141,12 @@ typedef fed_status fedserver_opening(struct fedserver_rounds *rounds,
                                      const struct fedcodec_ring *ring, uint32_t *sums,
                                      fed_error *err);
 
+/** Keys of held requests that are to be handled again (fedserver_response.hold_key). */
+typedef struct fedserver_wakes {
+    uint64_t *keys;
+    size_t count, cap;
+} fedserver_wakes;
+
 typedef struct fedserver_rounds {
     /* The owner sets the members down to `bell`, and fedserver_rounds_free does not free them. */
     const fedserver_store *store;
@@ -159,9 +174,9 @@ typedef struct fedserver_rounds {
     fedserver_counters counters;
     fedserver_object_cache object_cache;
 
-    uint64_t epoch; /* grows when the coordinator is to answer held check-ins again */
-    bool wake_due;  /* the epoch is to grow, because slots became free */
-    int64_t woken_ms;
+    uint64_t epoch; /* grows when the coordinator is to answer all held requests again */
+    fedserver_wakes wakes;
+    uint64_t turn; /* number of the last turn of any task (rounds/turns.h) */
     uint64_t active;
     int64_t active_ms;
     bool asked; /* the current batch has a request to answer */

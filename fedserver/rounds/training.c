@@ -12,6 +12,7 @@
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/fedserver.h"
 #include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/closing.h"
 #include "fedserver/rounds/device_marks.h"
@@ -22,6 +23,7 @@
 #include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
+#include "fedserver/rounds/turns.h"
 #include "fedserver/rounds/voids.h"
 #include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
@@ -217,6 +219,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     assert(fedserver_training_runs(t));
     FED_TRY(fedserver_round_save(rounds, t, err));
     fedserver_slots_open(rounds, t, now_ms);
+    rounds->epoch++;
     const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
     fed_logf_about(rounds->log, FED_LOG_INFO, &about,
                    "task %llu (%s) %s: round %u of %u, %zu parameters",
@@ -295,8 +298,9 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
         t->lease_ends_ms = 0; /* some leases may be too old for the new round */
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
+        fedserver_wake(rounds, FEDSERVER_HOLD_VERSION);
         if (t->task.rules.staleness > 0 && fedserver_closing_apart(rounds, t)) {
-            fedserver_slots_freed(rounds, t, now_ms);
+            fedserver_slots_freed(rounds, t, true, now_ms);
         }
         return fedserver_round_save(rounds, t, err);
     }
@@ -567,9 +571,7 @@ static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_trainin
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
         return FED_OK; /* move_on stores the round and offers the slots when the next round opens */
     }
-    if (t->round.leased + 1 == t->task.rules.cohort) {
-        fedserver_slots_freed(rounds, t, now_ms);
-    }
+    fedserver_slots_freed(rounds, t, t->round.leased + 1 == t->task.rules.cohort, now_ms);
     return t->round.received == 1 ? fedserver_round_save(rounds, t, err) : FED_OK;
 }
 
@@ -591,6 +593,7 @@ fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training
     device->counted_digest = digest;
     device->samples = update->head.samples;
     device->counted++;
+    device->away = false;
     FED_TRY(fedserver_device_save(rounds, device, err));
     rounds->counters.updates_counted++;
     if (t->task.rules.staleness > 0) {

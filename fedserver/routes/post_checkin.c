@@ -248,6 +248,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;
+        response->hold_key = evaluates ? FEDSERVER_HOLD_VERSION : (uint64_t)call->device->id;
         response->hold_ms =
             (uint32_t)(until_admitted_ms > 0 ? clamp(until_admitted_ms, 0, hold_ms) : hold_ms);
         return FED_OK;

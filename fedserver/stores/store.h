@@ -70,9 +70,13 @@ typedef struct fedserver_device {
     /* numbers of updates: counted, refused as late, refused otherwise */
     uint64_t counted, late, refused;
     /* The store does not keep the next members. */
-    bool unsaved;        /* a stored member has changed since the device was stored */
-    uint64_t classes;    /* Fed-Classes of the last check-in; 0: none, or not known */
-    int64_t checkin_ms;  /* when the device last checked in to train; 0: never */
+    bool unsaved;       /* a stored member has changed since the device was stored */
+    uint64_t classes;   /* Fed-Classes of the last check-in; 0: none, or not known */
+    int64_t checkin_ms; /* when the device last checked in to train; 0: never */
+    uint64_t turn;      /* the device's last turn (rounds/turns.h); 0: none yet */
+    uint64_t kept_task; /* the task for which the device needs its only slot; 0: none, or unknown */
+    /* not drawn before its next check-in or update: it works on a lease, or let its turn pass */
+    bool away;
     int64_t declined_ms; /* when the device declined the task given to device_page; 0: it did not */
 } fedserver_device;
 

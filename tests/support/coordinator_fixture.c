@@ -414,6 +414,16 @@ fedserver_device *coordinator_device(const coordinator *c, const test_device *d)
     return device;
 }
 
+bool coordinator_wakes(coordinator *c, const test_device *d) {
+    const uint64_t wanted =
+        d != NULL ? (uint64_t)coordinator_device(c, d)->id : FEDSERVER_HOLD_VERSION;
+    bool wakes = false;
+    for (uint64_t key = fedserver_woken(c->server); key != 0; key = fedserver_woken(c->server)) {
+        wakes = wakes || key == wanted;
+    }
+    return wakes;
+}
+
 uint64_t coordinator_enrolled(const coordinator *c) {
     fed_error err = {0};
     uint64_t count = 0;

@@ -94,6 +94,10 @@ test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 fedserver_device *coordinator_device(const coordinator *c, const test_device *d);
 uint64_t coordinator_enrolled(const coordinator *c);
 
+/** Take the keys of held requests that the batch has woken. Is the device's among them? d NULL: is
+ * FEDSERVER_HOLD_VERSION? */
+bool coordinator_wakes(coordinator *c, const test_device *d);
+
 /** Make one request of a device. d = NULL: a request to the front, without a certificate. */
 answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);

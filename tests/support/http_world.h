@@ -33,8 +33,8 @@ struct fedserver {
     atomic_int parts;
     uint8_t known[FED_SHA256_SIZE]; /* of the device that sends to /parts */
     atomic_bool released, commit_fails, tick_waits;
-    atomic_ullong epoch;
-    bool begun, inside; /* inside: a batch is open */
+    atomic_ullong epoch, woken; /* woken: the key that fedserver_woken returns once */
+    bool begun, inside;         /* inside: a batch is open */
     bool asked, writing;
     fedserver_blob *big;
     atomic_bool follows;
@@ -126,6 +126,8 @@ static inline void answer_hold(fedserver *server, const fedserver_request *reque
         atomic_fetch_add(&server->waiting, 1);
         response->hold = true;
         response->hold_ms = (uint32_t)wanted_ms;
+        const char *key = strstr(request->query, "key=");
+        response->hold_key = key != NULL ? strtoull(key + 4, NULL, 10) : 0;
         return;
     }
     response->body = text_blob("held");
@@ -270,6 +272,11 @@ void fedserver_let_go(fedserver *server) {
 
 uint64_t fedserver_epoch(const fedserver *server) {
     return atomic_load(&server->epoch);
+}
+
+uint64_t fedserver_woken(fedserver *server) {
+    assert_false(server->inside);
+    return atomic_exchange(&server->woken, 0);
 }
 
 int fedserver_wake_fd(const fedserver *server) {

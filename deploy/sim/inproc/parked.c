@@ -6,7 +6,8 @@
 
 #include "deploy/sim/inproc/inproc_transport.h"
 
-fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
+fed_status sim_park(sim_actor *actor, const fedserver_response *held, fed_error *err) {
+    const uint32_t ms = held->hold_ms;
     sim_world *world = actor->world;
     sim_parked *parked = &actor->kept.parked;
     if (actor->request.body_len > sizeof parked->body) {
@@ -19,6 +20,7 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
                            .since_us = world->now_us,
                            .until_us = world->now_us + (int64_t)ms * 1000,
                            .epoch = world->host.epoch};
+    actor->kept.key = held->hold_key;
     memcpy(parked->body, actor->request.body, parked->len);
     fedserver_blob_free(actor->parked_answer.body);
     actor->parked_answer = (fedserver_response){0};
@@ -53,6 +55,7 @@ static fed_status ask(sim_actor *actor, fed_error *err) {
     request.body = parked->body;
     request.waited_ms = (world->now_us - parked->since_us) / 1000;
     parked->epoch = world->host.epoch;
+    parked->woken = false;
     FED_TRY(sim_host_handle(&world->host, &request, world->now_us, &response, err));
     if (response.hold) {
         parked->until_us = world->now_us + (int64_t)response.hold_ms * 1000;
@@ -85,7 +88,7 @@ fed_status sim_parked_settle(sim_actor *actor, fed_error *err) {
         lose(actor, actor->world->now_us);
         return FED_OK;
     }
-    if (actor->kept.parked.epoch != actor->world->host.epoch) {
+    if (actor->kept.parked.epoch != actor->world->host.epoch || actor->kept.parked.woken) {
         return ask(actor, err);
     }
     stay_parked(actor);
@@ -104,6 +107,32 @@ fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
             FED_TRY(ask(actor, err));
         }
     }
+    return FED_OK;
+}
+
+/** Find a client by its hold_key. Clients have enrolled in their order, so its place is mostly
+ * known. NULL: none has had its check-in parked with this key. */
+static sim_actor *find(sim_world *world, uint64_t key) {
+    const uint64_t count = world->clients->client_count;
+    const uint64_t first = key - 1 < count ? key - 1 : 0;
+    for (uint64_t k = 0; k < count; k++) {
+        sim_actor *actor = &world->actor[(first + k) % count];
+        if (actor->kept.key == key) {
+            return actor;
+        }
+    }
+    return NULL;
+}
+
+fed_status sim_parked_ask(sim_world *world, uint64_t key, fed_error *err) {
+    sim_actor *actor = find(world, key);
+    if (actor == NULL || !actor->kept.parked.on || actor->kept.parked.answered) {
+        return FED_OK;
+    }
+    if (actor->kept.stage == SIM_PARKED) {
+        return ask(actor, err);
+    }
+    actor->kept.parked.woken = true;
     return FED_OK;
 }
 

@@ -124,11 +124,18 @@ static fed_status open_sum(sim_world *world, fed_error *err) {
 static fed_status look(sim_world *world, fed_error *err) {
     sim_host *host = &world->host;
     FED_TRY(note_version(world, err));
-    while (host->epoch != fedserver_epoch(host->server)) {
-        host->epoch = fedserver_epoch(host->server);
-        FED_TRY(open_sum(world, err));
-        FED_TRY(sim_parked_ask_all(world, err));
-    }
+    uint64_t key = 0;
+    do {
+        while (host->epoch != fedserver_epoch(host->server)) {
+            host->epoch = fedserver_epoch(host->server);
+            FED_TRY(open_sum(world, err));
+            FED_TRY(sim_parked_ask_all(world, err));
+        }
+        key = fedserver_woken(host->server);
+        if (key != 0) {
+            FED_TRY(sim_parked_ask(world, key, err));
+        }
+    } while (key != 0 || host->epoch != fedserver_epoch(host->server));
     return FED_OK;
 }
 
@@ -218,7 +225,7 @@ static fed_status handle(sim_actor *actor, fed_error *err) {
     FED_TRY(sim_host_handle(&world->host, &actor->request, world->now_us, &response, err));
     actor->fate = FED_OK;
     if (response.hold) {
-        FED_TRY(sim_park(actor, response.hold_ms, err));
+        FED_TRY(sim_park(actor, &response, err));
     } else if (actor->kept.unheard) {
         fedserver_blob_free(response.body);
     } else {

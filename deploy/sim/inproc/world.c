@@ -28,10 +28,13 @@ void sim_actor_move(sim_actor *actor, int64_t us) {
     }
 }
 
+/* Of events at the same time the evaluator's come first, so that a round that takes no virtual time
+ * does not overtake it. */
 static void set_due(sim_actor *actor, uint32_t nth) {
+    const bool first = actor->client->evaluates;
     const sim_due due = {.us = actor->measures ? SIM_NEVER : actor->kept.now_us,
-                         .nth = nth,
-                         .chance = actor->kept.chance};
+                         .nth = first ? 0 : nth,
+                         .chance = first ? 0 : actor->kept.chance};
     sim_heap_set(&actor->world->heap, actor->client->k, due);
 }
 

@@ -67,7 +67,8 @@ typedef struct sim_parked {
     bool on;
     bool answered; /* sim_actor.parked_answer is the answer */
     bool lost;     /* the coordinator was killed, and the connection with it */
-    uint8_t unused[5];
+    bool woken;    /* the coordinator is to be asked again, once the client's step has ended */
+    uint8_t unused[4];
 } sim_parked;
 
 /** The part of sim_actor that a stopped run saves. */
@@ -78,6 +79,7 @@ typedef struct sim_actor_kept {
     uint64_t pieces_there; /* bytes of an update in pieces that the coordinator has */
     uint64_t body_digest;  /* of a stopped run: digest of the body of the request that is due */
     sim_parked parked;
+    uint64_t key;    /* fedserver_response.hold_key of the client's check-ins; 0: not known yet */
     uint32_t stage;  /* sim_stage */
     uint32_t nth;    /* events that the client has had at the time now_us */
     uint32_t chance; /* random number of this step, for sim_due */

@@ -173,9 +173,10 @@ typedef struct fedserver_response {
     char file_name[64];       /* a browser saves the body under this name; "": it shows the body */
     bool immutable;           /* the path has these bytes for ever: any cache may keep them */
     /* There is no answer yet: call fedserver_handle with the request again once fedserver_epoch
-     * has grown, or after hold_ms. */
+     * has grown, or fedserver_woken has returned hold_key, or after hold_ms. */
     bool hold;
     uint32_t hold_ms;
+    uint64_t hold_key; /* 0: fedserver_woken never returns it */
 } fedserver_response;
 
 /* -- Serve -- */
@@ -207,8 +208,15 @@ bool fedserver_settled(const fedserver *server);
  * other coordinator can take over. */
 void fedserver_let_go(fedserver *server);
 
-/** A counter. When it has grown, handle held requests (fedserver_response.hold) again. */
+/** A counter. When it has grown, handle all held requests (fedserver_response.hold) again. */
 uint64_t fedserver_epoch(const fedserver *server);
+
+/** Take a key: held requests with this hold_key are to be handled again. 0: there is no key left.
+ * Take all keys after each fedserver_commit, or earlier: fedserver_begin forgets them. */
+uint64_t fedserver_woken(fedserver *server);
+
+/** The hold_key of all requests that wait for a new version of a model. */
+#define FEDSERVER_HOLD_VERSION UINT64_MAX
 
 /** A descriptor that poll finds readable when a batch of requests should run although no request
  * came; -1: there is none. Another descriptor may be returned after each batch. */

@@ -203,6 +203,22 @@ static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
     end_asking(&pending, 200, "held");
 }
 
+static void a_device_that_waits_at_a_follower_is_woken_by_its_key(void **state) {
+    pair *p = *state;
+    asking other, pending;
+    start_and_hold(p, &other);
+    begin_asking(&pending, device(p, "/hold?50000&key=5"));
+    wait_for(&p->leader->server.waiting, 2);
+    atomic_store(&p->leader->server.released, true);
+    atomic_store(&p->leader->server.woken, 5);
+    fed_reply r = ask_device(p, "/echo", NULL);
+    fed_reply_assert(&r, 200, "GET /echo?");
+    end_asking(&pending, 200, "held");
+    assert_int_equal(atomic_load(&p->leader->server.handled), 2 + 1 + 1);
+    atomic_fetch_add(&p->leader->server.epoch, 1);
+    end_asking(&other, 200, "held");
+}
+
 static void a_refusal_of_the_leader_passes_as_it_is(void **state) {
     pair *p = *state;
     fed_reply r = ask_device(p, "/no", "x");
@@ -363,6 +379,7 @@ int main(void) {
         BOTH(large_bodies_pass_in_both_directions),
         PAIR(a_follower_knows_how_large_an_update_may_be),
         PAIR(answers_come_in_the_order_in_which_they_are_ready),
+        PAIR(a_device_that_waits_at_a_follower_is_woken_by_its_key),
         BOTH(a_refusal_of_the_leader_passes_as_it_is),
         BOTH(a_body_with_the_same_tag_crosses_the_link_once),
         BOTH(a_device_that_leaves_is_no_longer_asked_for),

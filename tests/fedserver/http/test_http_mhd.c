@@ -425,6 +425,30 @@ static void test_a_hundred_held_requests_cost_nothing_and_wake_together(void **s
     curl_multi_cleanup(all);
 }
 
+/* Of three held requests, one is named by its key: only that one is handled again. */
+static void test_a_key_wakes_those_that_wait_with_it(void **state) {
+    world *w = *state;
+    CURL *curl[3];
+    char heard[1024];
+    for (int k = 0; k < 3; k++) {
+        char request[80];
+        curl[k] = raw(w, &w->device, w->devices_port);
+        snprintf(request, sizeof request, "GET /hold?50000&key=%d HTTP/1.1\r\nHost: x\r\n\r\n", k);
+        fed_curl_send(curl[k], request);
+        wait_for(&w->server.waiting, k + 1);
+    }
+    atomic_store(&w->server.released, true);
+    atomic_store(&w->server.woken, 1);
+    assert_works(w); /* a batch after which the adapter takes the keys */
+    fed_curl_receive(curl[1], "held", heard, sizeof heard);
+    assert_non_null(strstr(heard, "held"));
+    assert_works(w);
+    assert_int_equal(atomic_load(&w->server.handled), 3 + 1 + 2);
+    for (int k = 0; k < 3; k++) {
+        curl_easy_cleanup(curl[k]);
+    }
+}
+
 static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     world *w = *state;
     start(w);
@@ -436,6 +460,22 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     const int handled = atomic_load(&w->server.handled);
     atomic_store(&w->server.released, true);
     atomic_fetch_add(&w->server.epoch, 1);
+    assert_works(w);
+    finish(w);
+    assert_int_equal(atomic_load(&w->server.handled), handled + 1);
+}
+
+static void test_nothing_is_given_to_a_woken_peer_that_has_gone(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = raw(w, &w->device, w->devices_port);
+    fed_curl_send(curl, "GET /hold?50000&key=7 HTTP/1.1\r\nHost: x\r\n\r\n");
+    wait_for(&w->server.waiting, 1);
+    curl_easy_cleanup(curl);
+    assert_works(w);
+    const int handled = atomic_load(&w->server.handled);
+    atomic_store(&w->server.released, true);
+    atomic_store(&w->server.woken, 7);
     assert_works(w);
     finish(w);
     assert_int_equal(atomic_load(&w->server.handled), handled + 1);
@@ -649,7 +689,9 @@ int main(void) {
         SERVING(test_slow_bodies_block_nobody),
         SERVING(test_a_held_request_is_asked_again_when_its_time_is_over),
         SERVING(test_a_hundred_held_requests_cost_nothing_and_wake_together),
+        SERVING(test_a_key_wakes_those_that_wait_with_it),
         cmocka_unit_test(test_nothing_is_given_to_a_held_peer_that_has_gone),
+        cmocka_unit_test(test_nothing_is_given_to_a_woken_peer_that_has_gone),
         cmocka_unit_test(test_stopping_sends_home_who_is_held),
         SERVING(test_time_passes_without_requests),
         cmocka_unit_test(test_a_device_beyond_its_rate_is_told_to_wait),

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "fed/rng.h"
 #include "fedserver/rounds/cohort.h"
@@ -32,7 +33,9 @@ static fedserver_cohort drawn(const crowd *c, fedserver_selection selection, uin
                                .drawing = 1,
                                .opened_ms = 1000000,
                                .window_ms = WINDOW_MS};
-    fedserver_cohort_draw(&cohort, c->devices, DEVICES, 1, SLOTS);
+    fedserver_candidate ordered[DEVICES];
+    memcpy(ordered, c->devices, sizeof ordered);
+    fedserver_cohort_draw(&cohort, ordered, DEVICES, 1, SLOTS);
     return cohort;
 }
 
@@ -185,6 +188,37 @@ FED_TEST(who_took_part_after_the_drawing_comes_last) {
         double priority = fedserver_cohort_priority(&cohort, &later);
         assert_true(priority >= 0 && priority < 1);
         assert_true(round > 1 || priority > fedserver_cohort_priority(&cohort, &c.devices[1]));
+    }
+}
+
+/* Where all candidates are known, as many are admitted at once as there are slots. */
+FED_TEST(just_those_drawn_are_admitted_at_once) {
+    crowd c = crowd_of();
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        c.devices[k].samples = 10 + k;
+        c.devices[k].last_round = k % 3;
+    }
+    for (uint32_t round = 3; round <= 100; round++) {
+        for (int selection = 0; selection < 3; selection++) {
+            const fedserver_cohort cohort = drawn(&c, (fedserver_selection)selection, round);
+            uint32_t at_once = 0;
+            for (uint32_t k = 0; k < DEVICES; k++) {
+                at_once += fedserver_cohort_admits_ms(&cohort, &c.devices[k]) == cohort.opened_ms;
+            }
+            assert_int_equal(at_once, SLOTS);
+        }
+    }
+}
+
+FED_TEST(those_drawn_come_first_in_the_list) {
+    crowd c = crowd_of();
+    fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_UNIFORM, 1);
+    for (uint32_t slots = 1; slots < DEVICES; slots++) {
+        fedserver_cohort_draw(&cohort, c.devices, DEVICES, 1, slots);
+        for (uint32_t k = 0; k < DEVICES; k++) {
+            const bool first = fedserver_cohort_priority(&cohort, &c.devices[k]) <= cohort.start;
+            assert_true(first == (k < slots));
+        }
     }
 }
 
