@@ -39,6 +39,7 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     round->slot = client->slot->number;
     round->job = job;
     round->loss = FEDCLIENT_NO_LOSS;
+    round->correct = FEDCLIENT_NO_CORRECT;
     client->own.count = 0;
     client->own_seq = 0;
     const char *what = job->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";

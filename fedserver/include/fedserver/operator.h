@@ -256,7 +256,7 @@ typedef struct fedserver_round_entry {
     double loss;
     uint64_t update_bytes, delta_bytes;
     bool measured; /* by evaluators; if not, accuracy and test_loss are 0 */
-    /* accuracy is 0 for a model trained with mse; test_loss is NaN if no evaluator told a loss */
+    /* NaN: no evaluator told it; accuracy is 0 or NaN for a model trained with mse */
     double accuracy, test_loss;
 } fedserver_round_entry;
 
