@@ -329,10 +329,15 @@ typedef struct fedserver_grant {
     fedserver_role role;
     const char *tag;  /* the group that tasks may ask for; NULL: none */
     const char *name; /* for people; NULL or "": the name that the device gives itself */
+
+    /* NULL: a new random token. Else the token itself, which nobody can guess: a grant that is
+     * repeated with it makes no other one. */
+    const char *token;
 } fedserver_grant;
 
 /** Make an enrolment token, which works once. It has 43 URL-safe characters. The database keeps
- * only its SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. */
+ * only its SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. FED_ESTATE:
+ * grant->token was granted with other properties, or is used or withdrawn. */
 enum { FEDSERVER_TOKEN = 44 };
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
