@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "fed/clock.h"
 #include "fedclient/state/client_state.h"
@@ -46,10 +47,18 @@ static void say_evaluated(const fed_log *log, const fedclient_event *event) {
                        event->version, (double)event->loss, event->samples);
         return;
     }
-    fed_logf_about(log, FED_LOG_INFO, &about,
-                   "version %" PRIu32 ": accuracy %.2f %% (%" PRIu32 " of %" PRIu32 "), loss %.4f",
-                   event->version, 100.0 * event->correct / event->samples, event->correct,
-                   event->samples, (double)event->loss);
+    char accuracy[64] = "", loss[32] = "";
+    if (event->correct != FEDCLIENT_NO_CORRECT) {
+        snprintf(accuracy, sizeof accuracy, "accuracy %.2f %% (%" PRIu32 " of %" PRIu32 ")",
+                 100.0 * event->correct / event->samples, event->correct, event->samples);
+    }
+    if (!isnan(event->loss)) {
+        snprintf(loss, sizeof loss, "loss %.4f", (double)event->loss);
+    }
+    const bool both = accuracy[0] != '\0' && loss[0] != '\0';
+    const bool none = accuracy[0] == '\0' && loss[0] == '\0';
+    fed_logf_about(log, FED_LOG_INFO, &about, "version %" PRIu32 ": %s%s%s%s", event->version,
+                   accuracy, both ? ", " : "", loss, none ? "measured" : "");
 }
 
 static void say_event(const fed_log *log, const fedclient_event *before,

@@ -429,5 +429,6 @@ fed_status fed_metric_read(fed_reader *r, fed_metric *m) {
     t.samples = fed_read_u32(r);
     t.correct = fed_read_u32(r);
     t.loss = fed_read_f32(r);
-    DELIVER(r, m, t, t.samples > 0 && t.correct <= t.samples && !isinf(t.loss));
+    const bool counts = t.correct <= t.samples || t.correct == FED_NO_CORRECT;
+    DELIVER(r, m, t, t.samples > 0 && counts && !isinf(t.loss));
 }

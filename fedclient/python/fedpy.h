@@ -179,7 +179,7 @@ int fedpy_round_wanted(fedpy_round *round, char *error);
 /** Milliseconds until the deadline; UINT32_MAX: there is none. */
 uint32_t fedpy_round_left_ms(const fedpy_round *round);
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error);
-/** loss NULL: the callback has none. */
+/** loss NULL, correct FED_NO_CORRECT: the callback has none. */
 void fedpy_round_result(fedpy_round *round, uint32_t samples, const float *loss, uint32_t correct);
 
 FED_API_END

@@ -39,6 +39,7 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     round->slot = client->slot->number;
     round->job = job;
     round->loss = FEDCLIENT_NO_LOSS;
+    round->correct = FEDCLIENT_NO_CORRECT;
     if (client->own_task != job->assignment.task.id || round->is_personal) {
         client->own.count = 0;
     }

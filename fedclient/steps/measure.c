@@ -16,6 +16,12 @@ static fed_status take_model(const fedclient *client, fedclient_job *job) {
     return FED_OK;
 }
 
+/* An older coordinator refuses a measurement without an accuracy. */
+static uint32_t correct_sent(const fedclient_job *job, uint32_t correct) {
+    const bool can = (job->assignment.capabilities & FED_CAN_NO_ACCURACY) != 0;
+    return correct == FEDCLIENT_NO_CORRECT && !can ? 0 : correct;
+}
+
 fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) {
     size_t count = 0;
     FED_TRY(take_model(client, job));
@@ -25,7 +31,7 @@ fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *
     fed_status status = fedclient_callback(client, job, &round, err);
     fedclient_record_free(&job->model);
     FED_TRY(status);
-    if (round.correct > round.samples) {
+    if (round.correct > round.samples && round.correct != FEDCLIENT_NO_CORRECT) {
         return fed_fail(err, FED_EINVAL,
                         "the callback reported %" PRIu32
                         " correct samples of an evaluation of %" PRIu32
@@ -35,7 +41,7 @@ fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *
     client->metric = (fed_metric){.task = job->assignment.task.id,
                                   .version = job->assignment.version,
                                   .samples = round.samples,
-                                  .correct = round.correct,
+                                  .correct = correct_sent(job, round.correct),
                                   .loss = fedclient_loss_sent(job, round.loss)};
     client->metric_due = true;
     client->metric_of_regression = job->arch.loss == FED_LOSS_SQUARED;

@@ -2,16 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/passes.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
-    uint8_t bytes[32];
-    const fed_status status = fed_random(bytes, sizeof bytes);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes for a token");
-    }
-    /* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
+/* Write 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
+static void write_token(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (int k = 0; k < FEDSERVER_TOKEN - 1; k++) {
         unsigned first = (unsigned)k * 6 / 8;
@@ -19,7 +15,26 @@ fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
         token[k] = digits[pair >> (10 - (unsigned)k * 6 % 8) & 63];
     }
     token[FEDSERVER_TOKEN - 1] = '\0';
+}
+
+fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
+    uint8_t bytes[32];
+    const fed_status status = fed_random(bytes, sizeof bytes);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "the system gives no random bytes for a token");
+    }
+    write_token(bytes, token);
     return FED_OK;
+}
+
+void fedserver_token_of(const char *session, const char *wish, char token[FEDSERVER_TOKEN]) {
+    char text[256];
+    uint8_t hash[FED_SHA256_SIZE];
+    const int len = snprintf(text, sizeof text, "fed token %s %s", session, wish);
+    /* a wish is a key of post_token.c, which is short */
+    assert(len > 0 && (size_t)len < sizeof text);
+    fed_sha256(text, (size_t)len, hash);
+    write_token(hash, token);
 }
 
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]) {

@@ -18,6 +18,10 @@
 /** Make a new random token as text. */
 fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 
+/** Write the token of a wish of a session: the same each time. Only who knows the session's token
+ * can make it. */
+void fedserver_token_of(const char *session, const char *wish, char token[FEDSERVER_TOKEN]);
+
 /** Compute the hash by which the store knows a token. */
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 

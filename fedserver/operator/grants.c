@@ -1,5 +1,6 @@
 /* The operator's functions about tokens and passes. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "fedserver/audit_log.h"
@@ -15,11 +16,41 @@ const char *fedserver_role_name(fedserver_role role) {
     return (size_t)role < sizeof names / sizeof names[0] ? names[role] : NULL;
 }
 
+/* Set *granted: was this token granted with these properties, and can it still be used? */
+static fed_status granted_before(fedserver *server, const uint8_t *hash,
+                                 const fedserver_token *wanted, bool *granted, fed_error *err) {
+    fedserver_token row;
+    fed_error absent = {0};
+    const fed_status status = server->store->token_find(server->db, hash, &row, &absent);
+    if (status != FED_OK) {
+        *granted = false;
+        return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
+    }
+    if (row.used_ms != 0 || row.withdrawn_ms != 0) {
+        return fed_fail(err, FED_ESTATE, "the token of this request is %s already: ask for another",
+                        row.used_ms != 0 ? "used" : "withdrawn");
+    }
+    const bool lasts = row.expires_ms - row.made_ms == wanted->expires_ms - wanted->made_ms;
+    if (!lasts || row.role != wanted->role || strcmp(row.tag, wanted->tag) != 0 ||
+        strcmp(row.name, wanted->name) != 0) {
+        return fed_fail(err, FED_ESTATE,
+                        "this request has made a token with another role, name, tag or duration: "
+                        "ask for another with another key");
+    }
+    *granted = true;
+    return FED_OK;
+}
+
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) {
     uint8_t hash[FED_SHA256_SIZE];
     char text[FEDSERVER_TOKEN], id[TOKEN_DIGITS + 1];
-    FED_TRY(fedserver_token_make(text, err));
+    bool granted = false;
+    if (grant->token != NULL) {
+        snprintf(text, sizeof text, "%s", grant->token);
+    } else {
+        FED_TRY(fedserver_token_make(text, err));
+    }
     fedserver_token_hash(text, hash);
     fedserver_token token_row = {
         .made_ms = now_ms, .expires_ms = now_ms + grant->ttl_s * 1000, .role = grant->role};
@@ -27,8 +58,14 @@ fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedser
                                  sizeof token_row.tag, err));
     FED_TRY(fedserver_text_check("name", grant->name != NULL ? grant->name : "", token_row.name,
                                  sizeof token_row.name, err));
-    fed_status status = server->store->token_add(server->db, hash, &token_row, err);
-    if (status == FED_OK) {
+    fed_status status = FED_OK;
+    if (grant->token != NULL) {
+        status = granted_before(server, hash, &token_row, &granted, err);
+    }
+    if (status == FED_OK && !granted) {
+        status = server->store->token_add(server->db, hash, &token_row, err);
+    }
+    if (status == FED_OK && !granted) {
         fed_hex(hash, TOKEN_DIGITS / 2, id);
         status = fedserver_audit(server, FED_LOG_INFO, now_ms, "token_made", err,
                                  "token=%s role=%s tag=\"%s\" name=\"%s\"", id,

@@ -90,7 +90,9 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
                "When the task's last round was committed, Unix time; 0: none was.", true,          \
                (double)r->committed_ms / 1000.0)                                                   \
     TASK_GAUGE("fed_model_accuracy", "Accuracy of the newest version that was evaluated.",         \
-               r->measured.measured && t->arch.loss != FED_LOSS_SQUARED, r->measured.accuracy)     \
+               r->measured.measured && t->arch.loss != FED_LOSS_SQUARED &&                         \
+                   !isnan(r->measured.accuracy),                                                   \
+               r->measured.accuracy)                                                               \
     TASK_GAUGE("fed_model_test_loss", "Test loss of the newest version that was evaluated.",       \
                r->measured.measured && !isnan(r->measured.test_loss), r->measured.test_loss)
 

@@ -82,9 +82,9 @@ static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at)
     }
 }
 
-static void write_loss(fed_writer *w, double loss) {
-    if (!isnan(loss)) {
-        fed_write_printf(w, "%.9g", loss);
+static void write_number(fed_writer *w, double number) {
+    if (!isnan(number)) {
+        fed_write_printf(w, "%.9g", number);
     }
 }
 
@@ -103,14 +103,12 @@ static void write_table(fed_writer *w, const table *t) {
         fed_write_printf(w, "%u,%u,%lld,%lld,%u,%llu,", r->number, r->attempts,
                          (long long)r->opened_ms, (long long)r->committed_ms, r->updates,
                          (unsigned long long)r->samples);
-        write_loss(w, r->loss);
+        write_number(w, r->loss);
         fed_write_printf(w, ",%llu,%llu,", (unsigned long long)r->update_bytes,
                          (unsigned long long)r->delta_bytes);
-        if (r->measured) {
-            fed_write_printf(w, "%.9g", r->accuracy);
-        }
+        write_number(w, r->measured ? r->accuracy : (double)NAN);
         fed_write_printf(w, ",");
-        write_loss(w, r->measured ? r->test_loss : (double)NAN);
+        write_number(w, r->measured ? r->test_loss : (double)NAN);
         write_own(w, t, r->number, &at);
         fed_write_printf(w, "\r\n");
     }

@@ -62,8 +62,9 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
         (json_int_t)row->updates, "samples", (json_int_t)row->samples, "loss",
         number_or_null(row->loss), "opened_ms", (json_int_t)row->opened_ms, "committed_ms",
         (json_int_t)row->committed_ms, "update_bytes", (json_int_t)row->update_bytes, "delta_bytes",
-        (json_int_t)row->delta_bytes, "accuracy", graded ? json_real(row->accuracy) : json_null(),
-        "test_loss", row->measured ? number_or_null(row->test_loss) : json_null(), "heaviest",
+        (json_int_t)row->delta_bytes, "accuracy",
+        graded ? number_or_null(row->accuracy) : json_null(), "test_loss",
+        row->measured ? number_or_null(row->test_loss) : json_null(), "heaviest",
         standout_json(&row->heaviest, "share"), "furthest", standout_json(&row->furthest, "norm"),
         "metrics", "metrics_dropped", (json_int_t)row->own_dropped);
     return json_array_append_new(rounds, round) == 0

@@ -258,12 +258,13 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     }
     const bool of_old_ca = request->authority != 0 && server->authority != 0 &&
                            request->authority != server->authority;
-    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
-                          (checkin.capabilities &
-                           (FED_CAN_PATCH | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
-                            FED_CAN_OWN_METRICS | FED_CAN_TASKS | FED_CAN_STAGES | FED_STARTED |
-                            FED_CAN_NO_LOSS | FED_CAN_PRIVATE | fed_task_capabilities())) |
-                          (of_old_ca ? FED_RENEW : 0);
+    answer.capabilities =
+        FED_CAN_PIECES | FED_CAN_DECLINE |
+        (checkin.capabilities &
+         (FED_CAN_PATCH | FED_CAN_WORKER_GROUP | FED_CAN_NAMED | FED_CAN_OWN_METRICS |
+          FED_CAN_TASKS | FED_CAN_STAGES | FED_STARTED | FED_CAN_NO_LOSS | FED_CAN_NO_ACCURACY |
+          FED_CAN_PRIVATE | fed_task_capabilities())) |
+        (of_old_ca ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

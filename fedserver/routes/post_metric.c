@@ -18,7 +18,7 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(
             response, err, 400, "bad_metric",
             "the body is not a metric: samples above 0, correct of at "
-            "most samples, a finite loss or none (NaN); " FEDSERVER_OWN_RULE);
+            "most samples or none (4294967295), a finite loss or none (NaN); " FEDSERVER_OWN_RULE);
     }
     fedserver_training *t = fedserver_rounds_task(&server->rounds, metric.task);
     if (t == NULL || metric.version > t->versions.version) {

@@ -9,7 +9,7 @@ enum { ENDS = 2, LOSSES = 2, EXTREMES = 4 };
 
 /* Loss, then what evaluators measured; NaN where there is none. */
 static double value_of(const fedserver_round_entry *r, int which) {
-    const bool graded = r->measured && r->accuracy != 0;
+    const bool graded = r->measured && r->accuracy != 0 && !isnan(r->accuracy);
     return which < LOSSES ? r->loss
            : graded       ? r->accuracy
            : r->measured  ? r->test_loss

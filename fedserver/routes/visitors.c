@@ -69,6 +69,16 @@ bool fedserver_visitor_act_token(const fedserver_request *request, char act[FED_
     return true;
 }
 
+bool fedserver_visitor_token_of(const fedserver_request *request, const char *wish,
+                                char token[FEDSERVER_TOKEN]) {
+    char cookie[FEDSERVER_TOKEN];
+    if (!find_cookie(request->cookie, cookie)) {
+        return false;
+    }
+    fedserver_token_of(cookie, wish, token);
+    return true;
+}
+
 static size_t put_pass(char *by, size_t len, const char *what, const char *token) {
     char id[FEDSERVER_PASS_ID];
     fedserver_pass_id(token, id);

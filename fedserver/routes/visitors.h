@@ -28,6 +28,10 @@ bool fedserver_visitor_shows_pass(const fedserver_request *request);
  * session's cookie. */
 bool fedserver_visitor_act_token(const fedserver_request *request, char act[FED_SHA256_HEX]);
 
+/** Write the enrolment token of a wish of this session (fedserver_token_of); false: as above. */
+bool fedserver_visitor_token_of(const fedserver_request *request, const char *wish,
+                                char token[FEDSERVER_TOKEN]);
+
 /**
  * Name who asks, for the audit log: "address=192.0.2.7 session=4875ee37c7fc". A session, a bearer's
  * pass and an enrolment token are named by the first digits of their hash, and an operator's

@@ -140,8 +140,8 @@ typedef struct fedserver_round_row {
     fedserver_standout heaviest;
     /* the device with the largest reach (rounds/weights.h); amount: its largest norm */
     fedserver_standout furthest;
-    /* Evaluators have measured the round's model, so accuracy and test_loss are set. test_loss is
-     * NaN if no evaluator told a loss. round_put ignores all three members. */
+    /* Evaluators have measured the round's model, so accuracy and test_loss are set. Each is NaN if
+     * no evaluator told it. round_put ignores all three members. */
     bool measured;
     double accuracy, test_loss;
 } fedserver_round_row;

@@ -717,6 +717,24 @@ def act_on_tasks(b, c, first, second, shots):
     wait_state(b, "<b>cancel me", "cancelled")
 
 
+def admit_after_a_lost_answer(b, c):
+    """A press after a lost answer gets the token that was made; the next press gets another one."""
+    press(b, "#admit")
+    type_into(b, "#newname", "the mill")
+    b.run("const real = window.fetch; window.fetch = async (...request) => { const answer = await real(...request); "
+          "window.fetch = real; await answer.text(); throw new TypeError('the answer was cut'); }")
+    press(b, "#dotoken")
+    wait_outcome(b, "There was no answer")
+    press(b, "#dotoken")
+    wait_outcome(b, "A token was made")
+    first = b.text("#newcommand").split()[-1]
+    made = [detail for detail in audit(c, "token_made") if "the mill" in detail]
+    check(len(made) == 1, f"one wish made {len(made)} tokens: {made}")
+    press(b, "#dotoken")
+    b.wait(f"return !document.getElementById('newcommand').textContent.includes({json.dumps(first)})", "another token")
+    close_dialog(b)
+
+
 def act_on_devices(b, c, shots):
     press(b, "#admit")
     type_into(b, "#newname", "the kiln")
@@ -755,6 +773,7 @@ def test_real_acting(b, c, shots):
     for event in ("task_paused", "task_resumed", "task_prioritized", "task_cancelled", "token_made", "revoked"):
         rows = [r for r in audit(c, event) if "address=127.0.0.1 session=" in r]
         check(len(rows) == 1, "the audit log has no row or several of", event, audit(c, event))
+    admit_after_a_lost_answer(b, c)
     check(token not in c.command("audit", "--json"), "the audit log has a token")
     check_forgery(b, c, first, "pause")
     check_readers(b, c, first)

@@ -167,6 +167,26 @@ static void a_loss_may_be_missing(void **state) {
     assert_true(!rows[3].measured && rows[3].accuracy == 0 && rows[3].test_loss == 0);
 }
 
+static void an_accuracy_may_be_missing(void **state) {
+    fixture *f = *state;
+    fedserver_round_row rows[3] = {{0}};
+    const uint64_t id = add_task(f, "n");
+    const fedserver_device one = add_device(f, 1), two = add_device(f, 2);
+    for (uint32_t number = 1; number <= 2; number++) {
+        const fedserver_round_row row = {.number = number};
+        must(f->store->round_put(f->db, id, &row, &f->err));
+        const fed_metric metric = {
+            .task = id, .version = number, .samples = 30, .correct = FED_NO_CORRECT, .loss = 2};
+        must(f->store->metric_put(f->db, one.id, &metric, &f->err));
+    }
+    const fed_metric counts = {.task = id, .version = 2, .samples = 10, .correct = 5, .loss = 6};
+    must(f->store->metric_put(f->db, two.id, &counts, &f->err));
+    keep(f);
+    must(f->store->round_each(f->db, id, 9, one_round, rows, &f->err));
+    assert_true(rows[1].measured && isnan(rows[1].accuracy) && rows[1].test_loss == 2);
+    assert_true(rows[2].measured && rows[2].accuracy == 0.5 && rows[2].test_loss == 3);
+}
+
 static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
     fixture *f = *state;
     const uint64_t id = add_task(f, "n");
@@ -635,6 +655,7 @@ int main(void) {
         WITH(deltas_come_oldest_first_and_go_up_to_a_version),
         WITH(the_newest_keyframe_up_to_a_version_is_found),
         WITH(a_loss_may_be_missing),
+        WITH(an_accuracy_may_be_missing),
         WITH(a_rounds_quality_is_the_sum_of_its_evaluators),
         WITH(a_round_keeps_every_field_and_names_who_stands_out),
         WITH(own_metrics_come_by_version_device_and_name),

@@ -99,6 +99,42 @@ FED_TEST_WITH(an_evaluator_ends, runner *r) {
     assert_int_equal(r->told[r->count - 1], FEDCLIENT_WAITED);
 }
 
+static uint32_t told_correct;
+static float told_loss;
+
+static fed_status measure(void *user, fedclient_round *round, fed_error *err) {
+    (void)user;
+    (void)err;
+    round->samples = 8;
+    round->correct = told_correct;
+    round->loss = told_loss;
+    return FED_OK;
+}
+
+FED_TEST_WITH(the_log_has_what_an_evaluator_told, runner *r) {
+    static const struct {
+        uint32_t correct;
+        float loss;
+        const char *line;
+    } cases[] = {{6, 0.5f, "version 0: accuracy 75.00 % (6 of 8), loss 0.5000"},
+                 {6, FEDCLIENT_NO_LOSS, "version 0: accuracy 75.00 % (6 of 8)"},
+                 {FEDCLIENT_NO_CORRECT, 0.5f, "version 0: loss 0.5000"},
+                 {FEDCLIENT_NO_CORRECT, FEDCLIENT_NO_LOSS, "version 0: measured"}};
+    r->device.options.role = FED_ROLE_EVALUATE;
+    r->device.options.train = measure;
+    r->end_at = 1;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        told_correct = cases[k].correct;
+        told_loss = cases[k].loss;
+        r->words = cases[k].line;
+        r->lines[FED_LOG_INFO] = 0;
+        r->device.fake.evaluated = 0;
+        fed_device_restart(&r->device);
+        assert_fed_ok_err_of(&r->device, run(r, false));
+        assert_int_equal(r->lines[FED_LOG_INFO], 1);
+    }
+}
+
 FED_TEST_WITH(a_device_for_ever_goes_on_after_the_end, runner *r) {
     r->end_at = 6;
     assert_fed_ok_err_of(&r->device, run(r, false));

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -76,6 +77,15 @@ def make_wheel(python, root, library, binaries, folder):
     return next(folder.glob("fed-*.whl"))
 
 
+def check_refusal(root):
+    """Check that a wheel for the other libc is refused in one sentence. It was the name of a folder once."""
+    if "musl" in sysconfig.get_config_var("HOST_GNU_TYPE"):
+        return
+    told = subprocess.run(["deploy/wheel.sh", "musllinux"], cwd=root, stderr=subprocess.PIPE, text=True, check=False)
+    if told.returncode != 2 or "a musllinux wheel can't be made here: this machine has glibc" not in told.stderr:
+        sys.exit(f"deploy/wheel.sh musllinux ends with {told.returncode} and says {told.stderr!r}")
+
+
 def install(python, wheel, folder):
     """Install the wheel into a new environment, which sees the packages of `python` too. Returns its Python."""
     subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
@@ -115,6 +125,7 @@ def main():
     python = find_python(root, ["setuptools", "wheel", "pip", "venv", "numpy"])
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        check_refusal(root)
         wheel = make_wheel(python, root, library, binaries, folder)
         own = install(python, wheel, folder)
         if "manylinux" in wheel.name:

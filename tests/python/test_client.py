@@ -182,6 +182,19 @@ class ClientTest(CoordinatorTest):
             client.run(lambda params, round_: (None, right[round_.number - 1], {}), events.append)
         self.assertEqual([event["samples"] for event in events if event["outcome"] == "counted"], [7, 8, 2 ** 32 - 1])
 
+    def test_an_evaluator_without_an_accuracy_shows_none(self):
+        task = self.task(rounds=3, cohort=1)
+        told = [{"loss": 2}, {"loss": 2, "correct": None}, {"correct": 3}, {"correct": 0}]
+        with self.client() as client, self.client(1, "evaluator", evaluate=True) as judge:
+            for version, metrics in enumerate(told):
+                while judge.step(lambda params, round_: (None, 4, metrics))["version"] != version:
+                    pass
+                while version < 3 and client.step(lambda params, round_: (None, 1, {}))["outcome"] != "counted":
+                    pass
+        self.assertEqual([round_["accuracy"] for round_ in self.coordinator.rounds(task)], [None, 0.75, 0])
+        self.assertEqual([round_["test_loss"] for round_ in self.coordinator.rounds(task)], [2, None, None])
+        self.assertEqual([round_["accuracy"] for round_ in self.coordinator.status()["rounds"]], [0, 0.75, None])
+
     def test_an_evaluators_correct_is_at_most_its_samples(self):
         self.task(rounds=1, cohort=1)
         with self.client(role="evaluator", evaluate=True) as judge:

@@ -84,6 +84,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
                       (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
                       (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
                       (fake->no_absent_loss ? 0 : checkin->capabilities & FED_CAN_NO_LOSS) |
+                      (fake->no_absent_accuracy ? 0 : checkin->capabilities & FED_CAN_NO_ACCURACY) |
                       (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
                       (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
                       (checkin->capabilities & FED_CAN_TASKS) |

@@ -54,6 +54,7 @@ typedef struct fed_fake {
     bool no_own;               /* the fake does not offer custom metrics */
     bool no_personal;          /* the fake does not know FED_CAN_PERSONAL */
     bool no_absent_loss;       /* the fake does not know FED_CAN_NO_LOSS */
+    bool no_absent_accuracy;   /* nor FED_CAN_NO_ACCURACY */
     float loss;                /* of the last update */
     fed_own_metrics own;       /* custom metrics of the last update or evaluation */
     fed_privacy privacy;       /* sent with FED_CAN_PRIVATE, if it has a clip */

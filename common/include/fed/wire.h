@@ -248,14 +248,19 @@ typedef struct fed_decline {
 void fed_decline_write(fed_writer *w, const fed_decline *m);
 fed_status fed_decline_read(fed_reader *r, fed_decline *m) FED_CHECKED;
 
+/** The value of fed_metric.correct where there is none. */
+#define FED_NO_CORRECT UINT32_MAX
+
 /** Device -> coordinator, from an evaluator: the result of evaluating a model. A list of custom
  * metrics may follow (fed/own_metrics.h). */
 typedef struct fed_metric {
     uint64_t task;
     uint32_t version;
     uint32_t samples; /* samples that the device tested; at least 1 */
-    uint32_t correct; /* samples classified correctly; at most samples */
-    float loss;       /* mean over the samples; finite, or NaN as in fed_update */
+    /* Samples classified correctly; at most samples. With FED_CAN_NO_ACCURACY it may be
+     * FED_NO_CORRECT: the evaluator does not count them. */
+    uint32_t correct;
+    float loss; /* mean over the samples; finite, or NaN as in fed_update */
 } fed_metric;
 
 void fed_metric_write(fed_writer *w, const fed_metric *m);

@@ -238,7 +238,7 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
                                                : measure_here(client, round, &measured, err));
     const bool counts = measured.correct != SIM_NO_CORRECT;
     round->samples = measured.samples;
-    round->correct = counts ? measured.correct : 0;
+    round->correct = counts ? measured.correct : FEDCLIENT_NO_CORRECT;
     clients->kept.evaluate_cpu_us += measured.cpu_us;
     const double accuracy = counts ? (double)measured.correct / measured.samples : (double)NAN;
     const double loss = round->loss > FEDCLIENT_NO_LOSS ? (double)round->loss : (double)NAN;

@@ -39,6 +39,9 @@ typedef struct fedclient fedclient;
 /** The value of fedclient_round.loss before the callback sets it: the callback has no loss. */
 #define FEDCLIENT_NO_LOSS (-FLT_MAX)
 
+/** The value of fedclient_round.correct before the callback sets it: the callback counts none. */
+#define FEDCLIENT_NO_CORRECT FED_NO_CORRECT
+
 /** The input and output of a training callback. */
 typedef struct fedclient_round {
     const fed_task *task; /* settings: steps, batch, optimizer, learning rate, seed */
@@ -75,7 +78,10 @@ typedef struct fedclient_round {
      * leaves this device out of the round's mean loss. A coordinator of an older release takes the
      * loss for 0. */
     float loss;
-    uint32_t correct;                /* out, evaluation only: samples with the right class */
+    /* Out, evaluation only: samples with the right class. A callback without an accuracy leaves
+     * FEDCLIENT_NO_CORRECT here, so set it, and do not add to it. A coordinator of an older release
+     * takes that for 0. */
+    uint32_t correct;
     const struct fedclient_job *job; /* for the library only */
 } fedclient_round;
 
@@ -313,7 +319,7 @@ typedef struct fedclient_event {
     uint32_t wait_ms;          /* call fedclient_step again after this time: a day at most. Without
                                 * work, at least 100 */
     float loss;                /* for COUNTED, REFUSED, EVALUATED; NaN: the callback had none */
-    uint32_t samples, correct; /* for EVALUATED */
+    uint32_t samples, correct; /* for EVALUATED; FEDCLIENT_NO_CORRECT: the callback had none */
     bool regression; /* for EVALUATED: the model predicts numbers (mse), and "correct" is unused */
     uint64_t task;   /* of the event; 0: none */
     /* FINISHED with one slot, or WAITED since all tasks are finished: a program that takes part

@@ -38,8 +38,9 @@ def tensors(module: torch.nn.Module, select: Select = None) -> tuple[dict[str, t
     named = _namer(module)
     parameters = {named(name): tensor.detach() for name, tensor in module.named_parameters()
                   if (tensor.requires_grad if select is None else select(named(name), tensor))}
-    kept = module.state_dict().keys()
-    statistics = {named(name): tensor for name, tensor in module.named_buffers()
+    buffers = dict(module.named_buffers())
+    kept = module.state_dict().keys() if buffers else ()  # without those that are not saved
+    statistics = {named(name): tensor for name, tensor in buffers.items()
                   if name in kept and tensor.is_floating_point() and (select is None or select(named(name), tensor))}
     for name, one in parameters.items():
         if not one.is_floating_point():

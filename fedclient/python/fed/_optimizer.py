@@ -22,6 +22,8 @@ NUMBERS = ("rule", "learning_rate", "momentum", "nesterov", "beta1", "beta2", "e
            "step_factor", "cosine_steps", "cosine_low", "stall_window", "clip_value", "clip_norm", "prox_mu", "scaffold_share", "mask",
            "stateless")
 RULES = ("sgd", "momentum", "adam", "adamw")
+_SHAPES = ("prox_mu", "clip_value", "clip_norm")
+_SCHEDULES = ("warmup_steps", "step_every", "cosine_steps")
 # What fed.torch can't do, and why: a task with one of these is declined.
 UNABLE = {"mask": "it does not learn which values were counted", "scaffold_share": "it keeps no control variate",
           "stall_window": "it does not watch the loss for its schedule"}
@@ -50,6 +52,8 @@ class Optimizer:
         self.parameters, self.numbers, self.taken = parameters, numbers, 0
         self.first = [one.detach().clone() for one in parameters] if numbers["prox_mu"] else None
         rate, decay, rule = numbers["learning_rate"], numbers["decay"], RULES[int(numbers["rule"])]
+        # without these each step is PyTorch's own, at one rate
+        self.shapes = any(numbers[name] for name in (*_SHAPES, *_SCHEDULES))
         self.own: torch.optim.Optimizer
         if rule in ("sgd", "momentum"):
             momentum = numbers["momentum"] if rule == "momentum" else 0.0
@@ -61,7 +65,7 @@ class Optimizer:
     @property
     def remembers(self) -> bool:
         """Whether the next round begins with what this one leaves."""
-        of_steps = any(self.numbers[name] for name in ("warmup_steps", "step_every", "cosine_steps"))
+        of_steps = any(self.numbers[name] for name in _SCHEDULES)
         return not self.numbers["stateless"] and (RULES[int(self.numbers["rule"])] != "sgd" or of_steps)
 
     def state(self) -> dict[str, Any]:
@@ -91,14 +95,15 @@ class Optimizer:
             rate *= told["cosine_low"] + (1 - told["cosine_low"]) * 0.5 * (1 + math.cos(math.pi * done))
         return rate
 
-    @torch.no_grad()
     def step(self) -> None:
-        self._shape()
-        for group in self.own.param_groups:
-            group["lr"] = self.rate()
+        if self.shapes:
+            self._shape()
+            for group in self.own.param_groups:
+                group["lr"] = self.rate()
         self.own.step()
         self.taken += 1
 
+    @torch.no_grad()
     def _shape(self) -> None:
         """Let the gradients go through prox and clip, in this order; decay and the rule are PyTorch's."""
         told = self.numbers

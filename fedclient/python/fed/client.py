@@ -27,6 +27,7 @@ OUTCOMES = ("waited", "counted", "refused", "evaluated", "finished", "retry", "d
 _EVENT = ("outcome", "round", "version", "wait_ms", "samples", "over")
 _METRICS = 16  # most metrics of a program's own in a round
 _SAMPLES = 2 ** 32 - 1
+_NO_CORRECT = 2 ** 32 - 1  # FED_NO_CORRECT
 
 Train = Callable[[dict[str, np.ndarray], "Round"], tuple[Optional[Mapping[str, Any]], int, Mapping[str, Any]]]
 
@@ -285,8 +286,8 @@ class Client:
         change them and return None in their place. After it has returned, the memory of the
         arrays is used for other values: copy what you keep.
         samples is how many this device's data holds, 1 to 2^32-1. metrics may have "loss", and for an evaluation "correct",
-        how many samples had the right class. Without a loss, or where it is None, this device is left out of the round's mean
-        loss. A loss that is NaN or infinite gives the slot back, and the operator reads so; after several in a row the task is
+        how many samples had the right class. Without one of them, or where it is None, this device is left out of the round's
+        mean loss or accuracy. A loss that is NaN or infinite gives the slot back, and the operator reads so; after several in a row the task is
         declined. Up to 16 other names with numbers go to the coordinator's page: see "Custom metrics" in docs/protocol.md.
         One of these that is None, NaN or infinite is left out, as are those after the 16th, and a line of the logger "fed"
         says so once.
@@ -427,7 +428,8 @@ class Client:
         if trained is not None:
             _put(params, trained)
         count = _whole("samples", samples, 1, _SAMPLES)
-        correct = _whole('"correct"', metrics.get("correct", 0), 0, count if self._evaluate else _SAMPLES)
+        right = metrics.get("correct")
+        correct = _NO_CORRECT if right is None else _whole('"correct"', right, 0, count if self._evaluate else _SAMPLES)
         self._report(address, {name: value for name, value in metrics.items() if name not in ("loss", "correct")})
         loss = metrics.get("loss")
         told_loss = None if loss is None else ctypes.byref(ctypes.c_float(loss))

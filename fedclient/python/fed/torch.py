@@ -56,11 +56,14 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str], select: Select =
     _tensors.save({name: _array(tensor) for name, tensor in _all(module, select).items()}, path)
 
 
-@torch.no_grad()
 def load(module: torch.nn.Module, params: Mapping[str, np.ndarray], select: Select = None) -> None:
     """Copy a model's arrays into the module. They may be those of a callback, or of Coordinator.model(). Raises Decline if
     they are not the module's tensors."""
-    own = _all(module, select)
+    _load(_all(module, select), params)
+
+
+@torch.no_grad()
+def _load(own: Mapping[str, torch.Tensor], params: Mapping[str, np.ndarray]) -> None:
     _check(own, params)
     for name, tensor in own.items():
         tensor.copy_(torch.from_numpy(params[name]).reshape(tensor.shape))
@@ -192,26 +195,29 @@ def trainer(module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.T
     def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
         trained = [one for one in module.parameters() if one.requires_grad]
         numbers = parse(told.optimizer, told.learning_rate) if optimizer is None else None
-        load(module, params, select)
+        begun = _all(module, select)
+        _load(begun, params)
         own = None if numbers is None else Optimizer(trained, numbers)
         remembers = own is not None and own.remembers and not told.personal  # an own copy's optimizer begins anew
         before = memory.before(told) if remembers else None
         if own is not None and before is not None:
             own.restore(before)
-        rounded = _coarse(_all(module, select))
+        rounded = _coarse(begun)
         batches, known = source(told)
         steps: _Optimizer = own if own is not None else optimizer(trained, lr=told.learning_rate)  # type: ignore[misc]
-        loss_sum, seen = _steps(module, batches, value_of, steps, told)
+        known = samples or known
+        loss_sum, seen = _steps(module, batches, value_of, steps, told, count=not known)
         _store_change(_all(module, select), rounded, params)
         if own is not None and remembers:
             memory.keep(told, before, own.state())
-        return None, samples or known or seen, {"loss": loss_sum / told.local_steps}
+        return None, known or seen, {"loss": loss_sum / told.local_steps}
 
     return train
 
 
-def _steps(module: torch.nn.Module, batches: Iterator[Any], value_of: Step, optimizer: _Optimizer, told: Round) -> tuple[float, int]:
-    """Train a round's steps. Returns the sum of their losses, and how many examples they had."""
+def _steps(module: torch.nn.Module, batches: Iterator[Any], value_of: Step, optimizer: _Optimizer, told: Round, *,
+           count: bool) -> tuple[float, int]:
+    """Train a round's steps. Returns the sum of their losses and, to `count`, how many examples they had."""
     device = next(module.parameters()).device
     module.train()
     total, seen = 0.0, 0
@@ -221,7 +227,7 @@ def _steps(module: torch.nn.Module, batches: Iterator[Any], value_of: Step, opti
         value = value_of(module, batch)
         value.backward()  # type: ignore[no-untyped-call,unused-ignore]
         optimizer.step()
-        total, seen = total + float(value.detach()), seen + _examples(batch)
+        total, seen = total + float(value.detach()), seen + (_examples(batch) if count else 0)
         told.progress(done + 1, told.local_steps)
         told.wanted()
     return total, seen

@@ -176,12 +176,17 @@ function show_token(told) {
     command, copy_button(line), make("p", "Copy ca.pem from the coordinator's directory to the device; it is no secret. STATE is a folder of the device, DATA its samples.", "soft"));
   return box;
 }
+const random_digits = count => [...crypto.getRandomValues(new Uint8Array(count / 2))].map(x => x.toString(16).padStart(2, "0")).join("");
 function open_admit_dialog() {
   const name = text_field("newname", 63), label = text_field("newtag", 31), role = choice("newrole", [["device", "trains"], ["evaluator", "measures models"]], "device");
   const hours = choice("newhours", [["1", "an hour"], ["24", "a day"], ["168", "a week"]], "24"), button = make("button", "Make a token"), made = make("div");
+  let wish = {}; /* the last one: sent again after a lost answer, it makes no second token */
   button.id = "dotoken";
   open_dialog("admitdialog", "admit", "Admit a device", [form("A token for one device", [field("It", role), field("Name", name), field("Tag", label), field("Good for", hours)], button, async () => {
-    const answer = await act("/v1/token", {role: role.value, name: name.value, tag: label.value, hours: Number(hours.value)});
+    const asked = {role: role.value, name: name.value, tag: label.value, hours: Number(hours.value)};
+    if (Object.keys(asked).some(k => asked[k] !== wish[k])) wish = {...asked, key: random_digits(32)};
+    const answer = await act("/v1/token", wish);
+    if (answer.told.token || answer.told.error) wish = {};
     made.replaceChildren(...(answer.ok ? [show_token(answer.told)] : []));
     tell_outcome("admitdialog", answer.ok, answer.ok ? "A token was made." : answer.text);
   }), made]);

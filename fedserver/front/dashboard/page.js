@@ -181,7 +181,7 @@ function show_rounds(newestFirst) {
   const others = other ? chart_rounds(view.other, []) : [];
   const last = key => { const r = newestFirst.find(x => known(x[key])); return r ? r[key] : null; };
   const best = rounds.reduce((a, r) => Math.max(a, r.accuracy || 0), 0);
-  say("accuracynow", known(last("accuracy")) ? percent(last("accuracy")) + " now, " + percent(best) + " at best" : "no evaluator has measured it yet");
+  say("accuracynow", known(last("accuracy")) ? percent(last("accuracy")) + " now, " + percent(best) + " at best" : known(last("test_loss")) ? "the evaluators tell a loss alone" : "no evaluator has measured it yet");
   say("lossnow", known(last("test_loss")) ? decimal(last("test_loss")) + " now, on test data" : known(last("loss")) ? decimal(last("loss")) + " now, on the devices' data" : "");
   say("bytesnow", known(last("update_bytes")) ? bytes(last("update_bytes")) + " from all devices, " + bytes(last("delta_bytes")) + " to each" : "");
   show("charts", rounds.length > 0);

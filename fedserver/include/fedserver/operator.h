@@ -279,7 +279,7 @@ typedef struct fedserver_round_entry {
     double loss;
     uint64_t update_bytes, delta_bytes;
     bool measured; /* by evaluators; if not, accuracy and test_loss are 0 */
-    /* accuracy is 0 for a model trained with mse; test_loss is NaN if no evaluator told a loss */
+    /* NaN: no evaluator told it; accuracy is 0 or NaN for a model trained with mse */
     double accuracy, test_loss;
 } fedserver_round_entry;
 
@@ -352,10 +352,15 @@ typedef struct fedserver_grant {
     fedserver_role role;
     const char *tag;  /* the group that tasks may ask for; NULL: none */
     const char *name; /* for people; NULL or "": the name that the device gives itself */
+
+    /* NULL: a new random token. Else the token itself, which nobody can guess: a grant that is
+     * repeated with it makes no other one. */
+    const char *token;
 } fedserver_grant;
 
 /** Make an enrolment token, which works once. It has 43 URL-safe characters. The database keeps
- * only its SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. */
+ * only its SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. FED_ESTATE:
+ * grant->token was granted with other properties, or is used or withdrawn. */
 enum { FEDSERVER_TOKEN = 44 };
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;

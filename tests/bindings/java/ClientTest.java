@@ -145,6 +145,11 @@ final class ClientTest {
                 Check.equal(event.outcome, Event.Outcome.EVALUATED);
                 Check.equal(event.samples + " " + event.correct + " " + event.loss, "10 4 0.5");
             }
+            judge = new Client.Builder(home.url(), home.ca(), home.state("other")).token(home.token("--role", "evaluator"));
+            try (Client client = judge.evaluate().open()) {
+                Event event = client.step((model, round) -> new TrainResult(10, 0.5f));
+                Check.equal(event.outcome + " " + event.correct, "EVALUATED " + TrainResult.NO_CORRECT);
+            }
             home.isModel(0, 0);
         }
     }

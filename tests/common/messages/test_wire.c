@@ -582,6 +582,8 @@ FED_TEST(test_numbers_out_of_their_range_are_refused) {
     assert_fed_status(read_patched("metric", 16, "\x11\x27", 2),
                       FED_EFORMAT); /* 10001 correct of 10000 */
     assert_fed_status(read_patched("metric", 16, "\x10\x27", 2), FED_OK);
+    assert_fed_status(read_patched("metric", 16, "\xff\xff\xff\xff", 4), FED_OK); /* no accuracy */
+    assert_fed_status(read_patched("metric", 16, "\xfe\xff\xff\xff", 4), FED_EFORMAT);
     assert_fed_status(read_patched("metric", 20, nan_bits, 4), FED_OK);
     assert_fed_status(read_patched("metric", 20, inf_bits, 4), FED_EFORMAT);
     assert_fed_status(read_patched("task", 0, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);

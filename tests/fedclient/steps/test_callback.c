@@ -165,6 +165,29 @@ FED_TEST_WITH(an_evaluation_without_a_loss_sends_none_to_a_coordinator_that_know
     }
 }
 
+static fed_status measure_a_loss(void *user, fedclient_round *round, fed_error *err) {
+    (void)user;
+    (void)err;
+    round->samples = 10;
+    round->loss = 0.5f;
+    return FED_OK;
+}
+
+FED_TEST_WITH(an_evaluation_without_an_accuracy_sends_none_to_a_coordinator_that_knows, giver *g) {
+    g->device.options.role = FED_ROLE_EVALUATE;
+    g->device.options.room = NULL;
+    g->device.options.train = measure_a_loss;
+    for (int k = 0; k < 2; k++) {
+        g->device.fake.no_absent_accuracy = k == 1;
+        g->device.fake.evaluated = 0;
+        fed_device_restart(&g->device);
+        const fedclient_event event = fed_device_event(&g->device);
+        assert_int_equal(event.outcome, FEDCLIENT_EVALUATED);
+        assert_int_equal(g->device.fake.metric.correct, k == 0 ? FED_NO_CORRECT : 0);
+        assert_int_equal(event.correct, k == 0 ? FEDCLIENT_NO_CORRECT : 0);
+    }
+}
+
 FED_TEST_WITH(a_loss_that_is_no_number_is_a_fault, giver *g) {
     g->device.loss = NAN;
     assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_RETRY);

@@ -152,6 +152,55 @@ FED_TEST_WITH(a_token_of_the_page_enrols_one_device, coordinator *c) {
     answer_free(&a);
 }
 
+#define KEY "0123456789abcdef0123456789abcdef"
+
+/* The token that an answer has, which the next call overwrites. */
+static const char *token_asked(coordinator *c, const char *body, int64_t made_ms) {
+    static char token[FEDSERVER_TOKEN];
+    answer a = act(c, "/v1/token", body);
+    assert_int_equal(a.status, 200);
+    json_t *made = json_loads((char *)a.body, 0, NULL);
+    snprintf(token, sizeof token, "%s", json_string_value(json_object_get(made, "token")));
+    assert_int_equal(json_integer_value(json_object_get(made, "expires_ms")),
+                     made_ms + 24 * 3600 * 1000);
+    json_decref(made);
+    answer_free(&a);
+    return token;
+}
+
+FED_TEST_WITH(a_token_request_that_is_repeated_makes_no_second_token, coordinator *c) {
+    static const char kiln[] = "{\"role\": \"device\", \"name\": \"kiln\", \"key\": \"" KEY "\"}";
+    char first[FEDSERVER_TOKEN];
+    fed_error err = {0};
+    log_in(c);
+    const int64_t made_ms = c->now_ms;
+    snprintf(first, sizeof first, "%s", token_asked(c, kiln, made_ms));
+    coordinator_restart(c); /* the answer was lost, and so is all that was in memory */
+    c->now_ms += 60000;
+    assert_string_equal(token_asked(c, kiln, made_ms), first);
+    assert_string_equal(coordinator_audit(c, 0).events, "pass_made logged_in token_made ");
+    expect(c, "/v1/token", "{\"role\": \"evaluator\", \"name\": \"kiln\", \"key\": \"" KEY "\"}",
+           409, "state");
+    expect(c, "/v1/token", "{\"role\": \"device\", \"name\": \"oven\", \"key\": \"" KEY "\"}", 409,
+           "state");
+    expect(c, "/v1/token",
+           "{\"role\": \"device\", \"name\": \"kiln\", \"hours\": 2, \"key\": \"" KEY "\"}", 409,
+           "state");
+    uint8_t hash[FED_SHA256_SIZE];
+    char id[FEDSERVER_PASS_ID];
+    fedserver_token_hash(first, hash);
+    fedserver_pass_id(first, id);
+    fedserver_token_entry entry;
+    assert_fed_ok_err(fedserver_token_withdraw(c->server, c->now_ms, id, &entry, &err));
+    answer a = act(c, "/v1/token", kiln);
+    assert_non_null(strstr((char *)a.body, "is withdrawn already: ask for another"));
+    answer_expect(&a, 409, "state");
+    log_in(c); /* another session's token with that key is another one */
+    assert_string_not_equal(token_asked(c, kiln, c->now_ms), first);
+    expect(c, "/v1/token", "{\"role\": \"device\", \"key\": \"0123456789abcdef\"}", 400, "format");
+    expect(c, "/v1/token", "{\"role\": \"device\", \"key\": 7}", 400, "format");
+}
+
 FED_TEST_WITH(the_page_makes_no_tokens_for_operators_or_for_years, coordinator *c) {
     static const char *const wrong[] = {
         "{\"role\": \"operator\"}",

@@ -231,12 +231,13 @@ static int report_loss(coordinator *c, const test_device *d, uint32_t samples, f
     return status;
 }
 
-static void measure(coordinator *c, const test_device *d, uint32_t version, float loss) {
+static void measure(coordinator *c, const test_device *d, uint32_t version, uint32_t correct,
+                    float loss) {
     fed_writer body;
     fed_writer_growing(&body);
     fed_metric_write(
-        &body,
-        &(fed_metric){.task = 1, .version = version, .samples = 10, .correct = 5, .loss = loss});
+        &body, &(fed_metric){
+                   .task = 1, .version = version, .samples = 10, .correct = correct, .loss = loss});
     answer a = coordinator_ask(c, d, "POST", "/v1/metric", "", body.data, body.len);
     assert_int_equal(a.status, 200);
     answer_free(&a);
@@ -279,14 +280,14 @@ static void a_device_without_a_loss_is_left_out_of_the_mean(void **state) {
     assert_fed_ok_err(fedserver_begin(c->server, &err));
     assert_int_equal(report_loss(c, &d[1], 10, 2.5f), 200);
     expect_losses(c, "2.5 null");
-    measure(c, &judge[0], 1, NAN);
-    measure(c, &judge[1], 1, 4);
+    measure(c, &judge[0], 1, 5, NAN);
+    measure(c, &judge[1], 1, 5, 4);
     expect_losses(c, "2.5 4.0");
     assert_int_equal(report_loss(c, &d[0], 30, NAN), 200);
     assert_int_equal(report_loss(c, &d[1], 10, NAN), 200);
     coordinator_commit(c);
     assert_int_equal(said_no_loss, 1);
-    measure(c, &judge[0], 2, NAN);
+    measure(c, &judge[0], 2, 5, NAN);
     expect_losses(c, "null null");
     coordinator_restart(c);
     expect_losses(c, "null null");
@@ -298,6 +299,43 @@ static void a_device_without_a_loss_is_left_out_of_the_mean(void **state) {
     assert_non_null(strstr((char *)a.body, "fed_model_accuracy{task=\"1\"} 0.5"));
     assert_null(strstr((char *)a.body, "fed_model_test_loss{"));
     answer_free(&a);
+}
+
+/* Check what the newest round has in the status, the history, the table and the metrics. */
+static void expect_accuracy(coordinator *c, const char *json, const char *csv, const char *gauge) {
+    static const char *const paths[] = {"/v1/status", "/v1/rounds", "/rounds.csv", "/metrics"};
+    char ends[4][64];
+    snprintf(ends[0], sizeof ends[0], "\"accuracy\":%s,\"test_loss\":2.5,", json);
+    snprintf(ends[1], sizeof ends[1], "\"test_loss\":[2.5],\"accuracy\":[%s]", json);
+    snprintf(ends[2], sizeof ends[2], ",%s,2.5\r\n", csv);
+    snprintf(ends[3], sizeof ends[3], "fed_model_accuracy{task=\"1\"} %s", gauge);
+    for (size_t k = 0; k < 4; k++) {
+        answer a = coordinator_ask(c, NULL, "GET", paths[k], k == 1 ? "task=1" : "", NULL, 0);
+        assert_int_equal(a.status, 200);
+        const bool found = strstr((char *)a.body, ends[k]) != NULL;
+        if (found != (k < 3 || *gauge != '\0')) {
+            fail_msg("%s: %s is %sin %s", paths[k], ends[k], found ? "" : "not ", (char *)a.body);
+        }
+        answer_free(&a);
+    }
+}
+
+static void an_evaluator_without_an_accuracy_is_left_out_of_the_mean(void **state) {
+    coordinator *c = *state;
+    const test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    const test_device judge[2] = {coordinator_enrol_evaluator(c), coordinator_enrol_evaluator(c)};
+    fed_error err = {0};
+    coordinator_task(c, task);
+    assert_int_equal(report_loss(c, &d[0], 30, 1), 200);
+    assert_int_equal(report_loss(c, &d[1], 30, 1), 200);
+    coordinator_commit(c);
+    measure(c, &judge[0], 1, FED_NO_CORRECT, 2.5f);
+    expect_accuracy(c, "null", "", "");
+    coordinator_restart(c);
+    expect_accuracy(c, "null", "", "");
+    assert_fed_ok_err(fedserver_begin(c->server, &err));
+    measure(c, &judge[1], 1, 5, 2.5f);
+    expect_accuracy(c, "0.5", "0.5", "0.5");
 }
 
 static void a_loss_that_is_infinite_is_refused(void **state) {
@@ -319,6 +357,7 @@ int main(void) {
         WITH_COORDINATOR(an_evaluation_with_other_bytes_behind_it_is_refused),
         WITH_COORDINATOR(the_table_has_a_column_for_each_name),
         WITH_COORDINATOR(a_device_without_a_loss_is_left_out_of_the_mean),
+        WITH_COORDINATOR(an_evaluator_without_an_accuracy_is_left_out_of_the_mean),
         WITH_COORDINATOR(a_loss_that_is_infinite_is_refused),
     };
     return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);

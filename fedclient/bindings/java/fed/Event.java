@@ -32,7 +32,7 @@ public final class Event {
     public final long waitMs;
     /** NaN: the trainer had none. */
     public final float loss;
-    /** Numbers of samples; set if a model was measured. */
+    /** Numbers of samples; set if a model was measured. correct -1: the trainer counts none. */
     public final int samples, correct;
     /** All tasks are finished, or with one slot the client's task. */
     public final boolean over;
