@@ -71,7 +71,8 @@ typedef struct fedserver_task {
     uint32_t priority; /* of equal offers to a device, the larger number wins (rounds/choice.h) */
     /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
-    char helper[2 * FED_SEAL_KEY + 1]; /* of a private task: its helper's seal key, in hex; "" */
+    char helper[2 * FED_SEAL_KEY + 1];   /* of a private task: its helper's seal key, in hex; "" */
+    char helper_is[FEDSERVER_TASK_NAME]; /* the party that runs the helper, or "ours"; "": unsaid */
     float clip; /* of a private task, whose codec_up is ring (fed/privacy.h); 0: not private */
     /* what is promised of each device over all rounds (privacy/accountant.h); 0: nothing */
     float epsilon, delta;
