@@ -50,3 +50,9 @@ function focused() {
 function overflow() {
   return document.scrollingElement.scrollWidth - innerWidth;
 }
+
+/* Return the tables of which a part is cut off at the side. */
+function cut_tables() {
+  return [...document.querySelectorAll(".scroll")].filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.getAttribute("aria-label") + ": " + (e.scrollWidth - e.clientWidth) + " pixels");
+}

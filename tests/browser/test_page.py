@@ -187,6 +187,29 @@ def look_poisoned(b):
     check(first_device(b) == "kitchen-tablet", "the first device is", first_device(b))
 
 
+def look_private(b):
+    check("the coordinator gets each update, and is trusted not to read it" in b.text("#privacyreader"), b.text("#privacyreader"))
+    check(b.text("#privacypromise").endswith("sent its training or zeros: epsilon 8 at delta 1e-5."), b.text("#privacypromise"))
+    check(b.text("#spentwords").startswith("7.45 of 8 spent, by the device that took part most often. 4 devices may take part once more; each in at most 8 rounds."), b.text("#spentwords"))
+    check(b.run("return document.getElementById('budgetbar').getAttribute('aria-valuenow')") == "93", "the budget's bar")
+    check("1.803 of the longest update" in b.text("#privacyfacts"), b.text("#privacyfacts"))
+    expect_alarms(b, ("amber", "A round needs 6 updates, and only 4 devices have a participation left."))
+
+
+def look_helped(b):
+    check(b.text("#headline") == "Round 31 of 50: all updates are in (12), and the helper of the works council must open their sum.", b.text("#headline"))
+    check("unless the coordinator and the helper of the works council break their word together" in b.text("#privacyreader"), b.text("#privacyreader"))
+    check("No epsilon is promised" in b.text("#privacypromise") and b.run("return document.getElementById('budget').hidden"), b.text("#privacypromise"))
+    check("has not opened this round's sum yet, for 3 min" in b.text("#privacyfacts"), b.text("#privacyfacts"))
+    expect_alarms(b, ("amber", "Round 31 has waited for the helper of the works council for 3 min"))
+
+
+def look_own_helper(b):
+    check("You run its helper, too" in b.text("#privacyreader").replace("But you", "You") and "not against you" in b.text("#privacyreader"), b.text("#privacyreader"))
+    check("owes nothing" in b.text("#privacyfacts"), b.text("#privacyfacts"))
+    expect_alarms(b, ("red", "The ledger is that of a backup"))
+
+
 def look_cloned(b):
     expect_alarms(b, ("red", "Two machines use the key of branch-00004"))
     check("branch-00004" in first_device(b), "the first device is", first_device(b))
@@ -269,6 +292,11 @@ def look_fleet(b):
     b.run("const f = document.getElementById('findtask'); f.value = ''; f.dispatchEvent(new Event('input'))")
     parts = b.run("return [...document.querySelectorAll('#strip button')].map(p => p.getAttribute('aria-label'))")
     check(parts == ["333 devices, training: find them", "334 devices, waiting: find them", "333 devices, away: find them"], parts)
+    bins = b.run("return [...document.querySelectorAll('#spread [role=img]')].map(p => p.getAttribute('aria-label'))")
+    check(len(bins) == 3 and re.match(r"Last seen within: within 1 min, \d+ devices; within 5 min, \d+ devices; within 1 h, \d+ devices$", bins[0]), "histograms:", bins)
+    check(bins[1].startswith("Updates that counted: 20+, 339 devices; 30+, 331 devices; 40+, 330 devices"), "histograms:", bins)
+    check(sum(int(n) for n in re.findall(r"(\d+) devices", bins[2])) == 1000, "histograms:", bins)
+    check(b.text("#whichtask") == "population number 1 (1), one of 50 running tasks", b.text("#whichtask"))
     b.run("document.querySelector('[data-key=strip-training]').click()")
     check(b.text("#where") == "1 to 50 of 333", b.text("#where"))
     b.run("const f = document.getElementById('find'); f.value = ''; f.dispatchEvent(new Event('input'))")
@@ -302,6 +330,8 @@ def look_everywhere(b):
     check(not weak, "too little contrast:", weak)
     wide = inspect(b, "overflow")
     check(wide <= 0, "pixels by which the page is wider than its window:", wide)
+    cut = inspect(b, "cut_tables")
+    check(not cut, "tables are cut off:", cut)
     errors = b.errors()
     check(not errors, "errors in the browser's console:", errors)
 

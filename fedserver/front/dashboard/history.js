@@ -141,7 +141,7 @@ function show_choices() {
   }));
   $("compare").value = view.other === null ? "" : String(view.other);
 }
-const not_settings = ["id", "name", "state", "version", "parameters", "digest", "phase", "phases", "next_phase"];
+const not_settings = ["id", "name", "state", "version", "parameters", "digest", "phase", "phases", "next_phase", "privacy", "helper"];
 
 function setting(value) {
   return !known(value) || value === "" ? "-" : String(value);

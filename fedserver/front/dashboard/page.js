@@ -62,6 +62,8 @@ function show_now(s, now) {
   say("hint", hint || "");
   document.title = (t ? t.name + " - " : "") + "coordinator";
   say("title", t ? t.name : "Coordinator");
+  show("whichtask", t !== null && running_tasks(s).length > PICKER_MOST);
+  say("whichtask", t ? t.name + " (" + t.id + "), one of " + several(running_tasks(s).length, "running task") : "");
   show("progress", t !== null);
   if (t) {
     $("fill").style.width = 100 * t.version / Math.max(1, t.rounds) + "%";
@@ -81,6 +83,7 @@ function show_now(s, now) {
 }
 function show_times() {
   if (!seen) return;
+  show_privacy(seen, now_ms());
   const now = now_ms(), r = seen.round, [eta, level] = finish_time(seen, now);
   say("eta", eta, level);
   const last = seen.rounds.length > 0 ? now - seen.rounds[0].committed_ms : null;
