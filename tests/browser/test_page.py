@@ -109,6 +109,8 @@ def alarms(b):
 
 
 def expect_alarms(b, *expected):
+    if expected:  # that a round has failed is known only with the task's history
+        b.wait(f"return document.querySelectorAll('#alarms li').length === {len(expected)}", f"{len(expected)} alarms")
     shown = alarms(b)
     check(len(shown) == len(expected), "the page shows another number of alarms:", shown)
     for (level, words), (wanted, part) in zip(shown, expected):
@@ -731,6 +733,8 @@ def act_on_tasks(b, c, first, second, shots):
     wait_outcome(b, "is queued")
     close_dialog(b)
     wait_state(b, "act on me", "running")
+    b.wait(f"return resumes[{first}] && resumes[{first}].attempt === 2 && resumes[{first}].at.length === 1", "when the task was resumed")
+    check(not any("has failed" in words for _, words in alarms(b)), "a task that was paused and resumed has failed:", alarms(b))
     open_task(b, first)
     b.run("document.getElementById('priority').value = '8'")
     press(b, "#dopriority")

@@ -180,7 +180,7 @@ function open_admit_dialog() {
   const name = text_field("newname", 63), label = text_field("newtag", 31), role = choice("newrole", [["device", "trains"], ["evaluator", "measures models"]], "device");
   const hours = choice("newhours", [["1", "an hour"], ["24", "a day"], ["168", "a week"]], "24"), button = make("button", "Make a token"), made = make("div");
   button.id = "dotoken";
-  open_dialog("admitdialog", "admit", "Admit a device", [form("A token for one device", [field("It", role), field("Name", name), field("Tag", label), field("Good for", hours)], button, async () => {
+  open_dialog("admitdialog", "admit", "Admit a device", [form("A token for one device", [field("What it does", role), field("Name", name), field("Tag", label), field("Good for", hours)], button, async () => {
     const answer = await act("/v1/token", {role: role.value, name: name.value, tag: label.value, hours: Number(hours.value)});
     made.replaceChildren(...(answer.ok ? [show_token(answer.told)] : []));
     tell_outcome("admitdialog", answer.ok, answer.ok ? "A token was made." : answer.text);

@@ -76,7 +76,7 @@ function show_now(s, now) {
   }
   show("round", r !== null);
   if (r) {
-    say("received", whole(r.received) + " of " + whole(r.goal) + (r.minimum < r.goal ? ", " + whole(r.minimum) + " are enough" : ""));
+    say("received", whole(r.received) + " of " + whole(r.goal) + (r.minimum < r.goal ? ", " + whole(r.minimum) + (r.minimum === 1 ? " is enough" : " are enough") : ""));
     say("out", several(r.out, "device"));
     say("free", whole(r.free) + " of " + whole(r.cohort));
   }

@@ -71,10 +71,10 @@ function missing_words(s, list) {
   return (late.length ? " Late: " : " Away: ") + who.slice(0, 4).map(name_of).join(", ") + (who.length > 4 ? " and " + several(who.length - 4, "other") : "") + ".";
 }
 function alarm_attempts(s, list) {
-  const r = s.round;
-  if (!r || r.attempt < 2) return null;
-  return alarm(r.attempt < 4 ? "amber" : "red",
-    "Round " + whole(r.number) + " has failed " + (r.attempt === 2 ? "once" : several(r.attempt - 1, "time")) + ": fewer than " +
+  const r = s.round, failed = r && r.attempt > 1 ? failures(s) : 0;
+  if (!failed || failed < 1) return null;
+  return alarm(failed < 3 ? "amber" : "red",
+    "Round " + whole(r.number) + " has failed " + (failed === 1 ? "once" : several(failed, "time")) + ": fewer than " +
     several(r.minimum, "update") + " came before the deadline." + missing_words(s, list),
     "Look below for devices that are away or late. Else queue a task with a longer deadline_s or a smaller minimum.");
 }
