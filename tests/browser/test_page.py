@@ -49,6 +49,7 @@ class FakeCoordinator(http.server.ThreadingHTTPServer):
         self.gone = False
         self.sent = 0  # bytes of all answers
         self.past = {}  # by a task's number: its rounds, newest first, if it does not run
+        self.place = {"address": "192.0.2.2:8445", "leads": False}
         self.session = {"acts": False, "act_token": None, "why_not": "to act, log in"}
         self.status, self.devices = states.empty()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -78,6 +79,8 @@ class FakeRequest(http.server.BaseHTTPRequestHandler):
         elif path == "/v1/rounds":
             wanted = {k: int(v[0]) for k, v in urllib.parse.parse_qs(query).items()}
             self.answer("application/json", json.dumps(states.history(self.server.status, self.server.past, **wanted)).encode())
+        elif path == "/v1/coordinator":
+            self.answer("application/json", json.dumps(self.server.place).encode())
         elif path == "/v1/session":
             self.answer("application/json", json.dumps(self.server.session).encode())
         elif path == "/v1/devices":
@@ -397,7 +400,8 @@ def test_history(b, fake, shots):
         check(own > 200, "points of the custom metric over the whole run:", own)
         check(b.run("return document.querySelectorAll('#loss .mark').length") == 2, "the marks of what was done to the task are missing")
         check(re.match(r"Dotted lines: paused .*, resumed ", b.text("#marks")), b.text("#marks"))
-        check(re.match(r"3 coordinators: 192.0.2.1:8445 leads since .* \(term 7\), 2 others follow and can take over.", b.text("#coordinators")), b.text("#coordinators"))
+        b.wait("return document.getElementById('coordinators').textContent.includes('192.0.2.2')", "whose page it is")
+        check(re.match(r"3 coordinators: 192.0.2.1:8445 leads since .* \(term 7\), 2 others follow and can take over. This page is of 192.0.2.2:8445, which follows.", b.text("#coordinators")), b.text("#coordinators"))
         check("learning_rate" in b.text("#differs") and "0.05 and 0.01" in b.text("#differs"), b.text("#differs"))
         look_everywhere(b)
         if shots:
