@@ -335,6 +335,8 @@ def look_everywhere(b):
     check(not weak, "too little contrast:", weak)
     wide = inspect(b, "overflow")
     check(wide <= 0, "pixels by which the page is wider than its window:", wide)
+    unnamed = inspect(b, "nameless")
+    check(not unnamed, "for a screen reader:", unnamed)
     cut = inspect(b, "cut_tables")
     check(not cut, "tables are cut off:", cut)
     errors = b.errors()
