@@ -69,7 +69,8 @@ class Machine:
         """Wait until programs whose lines begin with `start` have said the words, `before` times and once more."""
         end = time.monotonic() + PATIENCE_S
         while len(re.findall(words, self.log(start))) <= before:
-            if time.monotonic() > end:
+            serves = any(process.poll() is None for line, process, _ in self.running if line.startswith(start))
+            if time.monotonic() > end or not serves:
                 raise AssertionError(f"{start}\n    never says {words}: {self.log(start)[-800:]}")
             time.sleep(0.05)
 
