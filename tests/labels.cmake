@@ -16,7 +16,7 @@ set(FED_ALL_TESTS
     "[.]postgres$|^e2e[.]test_takeover$"                     # SQLite; contract.test_stores and test_store_undone on each store
     "^(cuda|gpu|parity|rtl|browser|bench|board)[.]"          # other devices and languages: the same code on the processor
     "^contract[.](test_gpu_|gpu_traffic)|[.]test_(device_curves|worker_device)$|^fedclient[.]datacenter[.]test_gpu_coder$"
-    "^deploy[.](nic|proxies|caches|image|sbom|helm|packages|completion|monitoring|units|figure|papers|quoted|demo)$" # packaging and papers
+    "^deploy[.](nic|proxies|caches|image|sbom|helm|packages|completion|monitoring|units|figure|papers|quoted|tutorials|demo)$" # packaging and papers
     "^deploy[.]first_release$"                               # fedserver.stores.test_layouts
     "^python[.](test_(recipes|large_models)|wheel|types)$|^bindings[.]|^install[.]" # the other python.test_*
     "^codecs[.](portable|readme)$|^fedtrain[.]|^fedclient[.](stack|without_curl)$|^fedserver[.]task[.]new_key$" # they compile

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fed/clock.h"
 #include "fed/file.h"
@@ -21,10 +22,29 @@ static fed_status print_choice_of(void *user, const fedserver_task_entry *entry,
     return FED_OK;
 }
 
+/* Tell who runs the helper, and whom that protects from whom. */
+static void print_helper(const fedserver_account *a) {
+    const bool ours = strcmp(a->helper_is, "ours") == 0;
+    if (a->helper[0] == '\0') {
+        return;
+    }
+    printf("helper: the one with the key %s...%s%s\n", a->helper,
+           a->helper_is[0] != '\0' && !ours ? ", run by " : "", ours ? "" : a->helper_is);
+    if (ours) {
+        fprintf(stderr, "fedserver task: note: you run coordinator and helper. That protects "
+                        "updates against a stolen disk, a leaked backup or one curious person, and "
+                        "not against you: let another party run the helper\n");
+    } else if (a->helper_is[0] == '\0') {
+        fprintf(stderr, "fedserver task: note: the task does not say who runs its helper: let "
+                        "helper_is be the party's name, or \"ours\"\n");
+    }
+}
+
 /* Tell what the task's noise costs, before it runs. */
 static fed_status print_promise(fedserver *server, uint64_t id, fed_error *err) {
     fedserver_account a;
     FED_TRY(fedserver_account_find(server, id, &a, err));
+    print_helper(&a);
     if (!a.promises) {
         return FED_OK;
     }

@@ -21,7 +21,7 @@
 
 enum {
     PEERS = 4,              /* most fronts connected at a time */
-    PATHS = 2,              /* number of RELAYED paths in routes/routes.def */
+    PATHS = 3,              /* number of RELAYED paths in routes/routes.def */
     QUESTION = 64,          /* bytes of a buffer for a question's packet */
     HEAD = 128,             /* bytes of a buffer for an answer's packet */
     SPACING_MS = 20,        /* least time between two questions for the same path */

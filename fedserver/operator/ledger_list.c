@@ -1,5 +1,6 @@
 /* The operator's functions about the ledgers of private tasks. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "fedserver/audit_log.h"
@@ -56,6 +57,12 @@ static fed_status use_of(const fedserver *server, const fedserver_task *task,
     return FED_OK;
 }
 
+static void name_helper(const fedserver_task *task, fedserver_account *account) {
+    _Static_assert(sizeof account->helper_is == sizeof task->helper_is, "names fit");
+    snprintf(account->helper, sizeof account->helper, "%.16s", task->helper);
+    memcpy(account->helper_is, task->helper_is, sizeof account->helper_is);
+}
+
 fed_status fedserver_account_find(fedserver *server, uint64_t id, fedserver_account *account,
                                   fed_error *err) {
     fedserver_task task;
@@ -63,6 +70,7 @@ fed_status fedserver_account_find(fedserver *server, uint64_t id, fedserver_acco
     *account = (fedserver_account){.promises = false};
     FED_TRY(find_task(server, id, &task, err));
     if (!fedserver_task_promises(&task)) {
+        name_helper(&task, account);
         return FED_OK;
     }
     FED_TRY(fedserver_task_model(server->store, server->db, &task, &arch, err));
@@ -77,6 +85,7 @@ fed_status fedserver_account_find(fedserver *server, uint64_t id, fedserver_acco
                                    .apart = task.apart,
                                    .ratio = promise.ratio,
                                    .goal = promise.goal};
+    name_helper(&task, account);
     return use_of(server, &task, account, err);
 }
 

@@ -6,10 +6,12 @@
 
 #include "fed/version.h"
 #include "fedserver/identity/certificates.h"
+#include "fedserver/rounds/openings.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 
 /* ROUNDS_SHOWN: most rounds that are listed of the main task, and of the other running tasks
  * together. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
@@ -128,16 +130,33 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
-/* What the task promises; a JSON null where it promises nothing. */
+static json_t *text_or_null(const char *text) {
+    return text[0] != '\0' ? json_string(text) : json_null();
+}
+
+/* How the task's devices are protected; a JSON null where it is not private. */
 static fed_status privacy_json(fedserver *server, const fedserver_training *t, json_t **made,
                                fed_error *err) {
+    const fedserver_task *task = &t->task;
     fedserver_account a;
-    FED_TRY(fedserver_account_find(server, t->task.wire.id, &a, err));
-    *made = !a.promises ? json_null()
-                        : json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "epsilon",
-                                    a.epsilon, "delta", a.delta, "spent", a.spent, "z", a.z, "clip",
-                                    a.clip, "participations", (json_int_t)a.participations, "left",
-                                    (json_int_t)a.left, "complete", (int)a.complete);
+    bool awaits = false;
+    if (!fedserver_task_is_private(task)) {
+        *made = json_null();
+        return FED_OK;
+    }
+    FED_TRY(fedserver_account_find(server, task->wire.id, &a, err));
+    FED_TRY(fedserver_openings_await(&server->rounds, t, &awaits, err));
+    const bool promises = a.promises;
+    *made = json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "clip",
+                      (double)task->clip, "epsilon", promises ? json_real(a.epsilon) : json_null(),
+                      "delta", promises ? json_real(a.delta) : json_null(), "spent",
+                      promises ? json_real(a.spent) : json_null(), "z",
+                      promises ? json_real(a.z) : json_null(), "participations",
+                      promises ? json_integer(a.participations) : json_null(), "left",
+                      promises ? json_integer((json_int_t)a.left) : json_null(), "complete",
+                      promises ? json_boolean(a.complete) : json_null(), "helper",
+                      text_or_null(a.helper), "helper_is", text_or_null(a.helper_is), "since_ms",
+                      awaits ? json_integer(t->round.closing_ms) : json_null());
     return FED_OK;
 }
 

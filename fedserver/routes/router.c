@@ -297,10 +297,14 @@ static bool answer_alone(const fedserver *server, const fedserver_request *reque
     bool path_known;
     fed_error why = {0};
     const route *to = find(request, &path_known);
-    if (to == NULL || to->function != fedserver_get_metrics) {
+    if (to == NULL ||
+        (to->function != fedserver_get_metrics && to->function != fedserver_get_coordinator)) {
         return false;
     }
-    if (fedserver_metrics_of_follower(server, response, &why) != FED_OK) {
+    const fed_status status = to->function == fedserver_get_metrics
+                                  ? fedserver_metrics_of_follower(server, response, &why)
+                                  : fedserver_coordinator_answer(server, response, &why);
+    if (status != FED_OK) {
         *response = (fedserver_response){.status = 503}; /* out of memory */
     }
     return true;

@@ -26,6 +26,10 @@ typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserve
 #include "fedserver/routes/routes.def"
 #undef FEDSERVER_ROUTE
 
+/** The answer to GET /v1/coordinator, which a follower gives by itself. */
+fed_status fedserver_coordinator_answer(const fedserver *server, fedserver_response *response,
+                                        fed_error *err) FED_CHECKED;
+
 /** Answer an update, whether from POST /v1/update or from pieces. digest: of the whole message. */
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
                                  size_t len, uint64_t digest, fedserver_response *response,

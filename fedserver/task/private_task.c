@@ -269,6 +269,12 @@ static fed_status check_promise(const fedserver_task *task, const fed_arch *arch
 
 fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *arch,
                                    fedserver_field_id *id, fed_error *why) {
+    if (task->helper_is[0] != '\0' && !fedserver_task_has_helper(task)) {
+        *id = FEDSERVER_FIELD_HELPER_IS;
+        return fed_fail(why, FED_EINVAL,
+                        "it says who runs a helper, and this task has none; let helper be its seal "
+                        "key, or leave helper_is out");
+    }
     if (any_ring(task)) {
         FED_TRY(check_ring(task, arch, id, why));
         FED_TRY(check_promise(task, arch, id, why));

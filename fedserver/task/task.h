@@ -74,6 +74,7 @@ typedef struct fedserver_task {
     /* of a private task: its helper's seal key, in hex; "". In a task file also the path of a file
      * that has it. */
     char helper[512];
+    char helper_is[FEDSERVER_TASK_NAME]; /* the party that runs the helper, or "ours"; "": unsaid */
     float clip; /* of a private task, whose codec_up is ring (fed/privacy.h); 0: not private */
     /* what is promised of each device over all rounds (privacy/accountant.h); 0: nothing */
     float epsilon, delta;

@@ -50,3 +50,36 @@ function focused() {
 function overflow() {
   return document.scrollingElement.scrollWidth - innerWidth;
 }
+
+/* Return the tables of which a part is cut off at the side. */
+function cut_tables() {
+  return [...document.querySelectorAll(".scroll")].filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.getAttribute("aria-label") + ": " + (e.scrollWidth - e.clientWidth) + " pixels");
+}
+
+/* Return what a screen reader could not name: controls, tables, charts and dialogs without a name, names that two different
+   controls share, and headings that leave a level out. */
+function nameless() {
+  const told = [], text = id => (document.getElementById(id) || {textContent: ""}).textContent;
+  const name = e => (e.getAttribute("aria-label") || (e.getAttribute("aria-labelledby") || "").split(" ").map(text).join(" ") ||
+    (e.labels && e.labels.length ? e.labels[0].textContent : "") || e.textContent || e.title || "").trim();
+  const shown = [...document.querySelectorAll("a[href], button, input, select, summary, dialog[open], section, nav, figure [role=img], [role=slider], [role=progressbar], [role=region], [role=group], [tabindex='0']")]
+    .filter(e => e.checkVisibility());
+  for (const e of shown) if (!/[A-Za-z0-9]/.test(name(e))) told.push("no name: " + e.outerHTML.slice(0, 100));
+  const links = new Map();
+  for (const e of shown.filter(x => x.matches("a[href]"))) {
+    const before = links.get(name(e));
+    if (before && before !== e.getAttribute("href")) told.push("one name, two places: " + name(e));
+    links.set(name(e), e.getAttribute("href"));
+  }
+  let level = 0;
+  for (const e of document.querySelectorAll("h1, h2, h3")) {
+    if (!e.checkVisibility()) continue;
+    if (Number(e.tagName[1]) > level + 1) told.push("a level is left out before " + e.textContent.slice(0, 40));
+    level = Number(e.tagName[1]);
+  }
+  for (const e of document.querySelectorAll("[role=slider]")) {
+    if (e.checkVisibility() && !["aria-valuenow"].every(k => e.hasAttribute(k))) told.push("a chart without a value: " + e.id);
+  }
+  return told;
+}

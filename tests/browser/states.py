@@ -180,6 +180,29 @@ def declined():
                declined={"count": 4, "reasons": [{"reason": reason, "devices": 4}]})], devices), devices
 
 
+def private(**more):
+    """A task that promises an epsilon, most of which is spent."""
+    devices = some_devices()
+    the = status(task(30, 50), open_round(31), rounds(30), [
+        queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices)
+    the["task"]["privacy"] = {"clip": 0.3, "epsilon": 8.0, "delta": 1e-5, "spent": 7.45, "z": 1.803, "participations": 8, "left": 4, "complete": True,
+                              "helper": None, "helper_is": None, "since_ms": None, **more}
+    return the, devices
+
+
+def helped():
+    """The round waits for the helper of another party, and no epsilon is promised."""
+    nothing = dict.fromkeys(("epsilon", "delta", "spent", "z", "participations", "left", "complete"))
+    the, devices = private(**nothing, helper="046b17d1f2e12c42", helper_is="the works council", since_ms=NOW - 3 * MINUTE)
+    the["round"].update(received=12, out=0, free=3, closing_ms=NOW - 3 * MINUTE)
+    return the, devices
+
+
+def own_helper():
+    """The operator runs the helper, too, and the ledger is that of a backup."""
+    return private(helper="046b17d1f2e12c42", helper_is="ours", complete=False, left=12, spent=1.2)
+
+
 def nobody():
     return status(task(0, 50), open_round(1, received=0, out=0, deadline_ms=None), [], [], []), []
 
@@ -263,4 +286,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, fleet, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, private, helped, own_helper, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, fleet, crowd)}

@@ -2,8 +2,8 @@
 
     quoted.py ROOT BIN      exit status 1, with file and line, if a command fails or does not exist
 
-Commands of fedserver and fedclientd need a running coordinator, so only their options are checked against --help; the end-to-end
-tests run them. The same goes for commands with a --device that this machine lacks. Scripts must exist and be executable, and
+Commands of fedserver and fedclientd need a running coordinator, so only their options are checked against --help; tutorials.py and
+the end-to-end tests run them. The same goes for commands with a --device that this machine lacks. Scripts must exist and be executable, and
 papers.sh must know its table.
 
 The Python of a tutorial is one program. It runs where a Python has what it imports: build/python-venv, or the one that runs this.

@@ -238,6 +238,30 @@ FED_TEST_WITH(metrics_of_three_coordinators_add_up, world *w) {
     }
 }
 
+/* How many coordinators say these words of themselves? */
+static unsigned place(const world *w, const char *words) {
+    unsigned count = 0;
+    for (unsigned k = 0; k < MEMBERS; k++) {
+        fed_reply r = ask_front(w, k, "/v1/coordinator");
+        count += r.status == 200 && strstr(fed_reply_text(&r.body), words) != NULL;
+        fed_reply_free(&r);
+    }
+    return count;
+}
+
+FED_TEST_WITH(each_coordinator_says_of_itself_whether_it_leads, world *w) {
+    uint64_t term = 0, after = 1;
+    unsigned lead = 0, follow = 0;
+    while (term != after) {
+        (void)await_leader(w, 0, &term);
+        lead = place(w, "\"leads\":true");
+        follow = place(w, "\"leads\":false");
+        (void)await_leader(w, 0, &after);
+    }
+    assert_int_equal(lead, 1);
+    assert_int_equal(follow, MEMBERS - 1);
+}
+
 static void await_end(world *w, unsigned k) {
     int how = -1;
     while (!fed_cluster_ended(&w->cluster, k, &how)) {

@@ -182,7 +182,7 @@ function open_admit_dialog() {
   const hours = choice("newhours", [["1", "an hour"], ["24", "a day"], ["168", "a week"]], "24"), button = make("button", "Make a token"), made = make("div");
   let wish = {}; /* the last one: sent again after a lost answer, it makes no second token */
   button.id = "dotoken";
-  open_dialog("admitdialog", "admit", "Admit a device", [form("A token for one device", [field("It", role), field("Name", name), field("Tag", label), field("Good for", hours)], button, async () => {
+  open_dialog("admitdialog", "admit", "Admit a device", [form("A token for one device", [field("What it does", role), field("Name", name), field("Tag", label), field("Good for", hours)], button, async () => {
     const asked = {role: role.value, name: name.value, tag: label.value, hours: Number(hours.value)};
     if (Object.keys(asked).some(k => asked[k] !== wish[k])) wish = {...asked, key: random_digits(32)};
     const answer = await act("/v1/token", wish);

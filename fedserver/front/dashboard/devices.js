@@ -107,6 +107,7 @@ function draw_devices(now) {
     counts.filter(c => c[0] > 0).map(c => whole(c[0]) + " " + c[1]).join(", ") +
     (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));
   draw_strip();
+  draw_histograms(now);
   redraw_in("devices", part.flatMap(d => {
     const group = worker_group_of(seen, d);
     return group ? [device_row(d, now), worker_group_row(group, now)] : [device_row(d, now)];

@@ -2,7 +2,8 @@
 /* The history of runs: a past task is opened by its name, charts show all rounds of a run or a part of them, and a second
    run may be laid over. /v1/rounds thins a long run to what a chart shows. */
 /* SPDX-License-Identifier: Apache-2.0 */
-const RUN_AGAIN_MS = 10000;
+const RUN_AGAIN_MS = 10000, RESUMES_AT_ONCE = 3;
+const resumes = {}; /* by a task's number: {attempt, at: when the task was resumed} */
 const runs = {}; /* by a task's number: {task, count, rounds (the oldest first), part: {from, to, rounds} or null, asked_ms} */
 const view = {zoom: null, other: null, busy: false, again: false}; /* zoom: [first, last] or null, for all rounds; other: a task's number */
 
@@ -35,6 +36,21 @@ async function fetch_part(id, zoom) {
 }
 const task_entry = id => (told.tasks || []).find(t => t.id === id);
 
+/* How often the open round has failed: each failure and each resume opens an attempt. null: not known yet. */
+function failures(s) {
+  const r = s.round, known_of = resumes[s.task.id];
+  return known_of && known_of.attempt === r.attempt ? r.attempt - 1 - known_of.at.filter(at => at >= r.opened_ms).length : null;
+}
+/* Fetch when tasks were resumed, of a few that are in a later attempt. The rounds themselves are not wanted. */
+async function fetch_resumes() {
+  const all = running_tasks(told).length ? running_tasks(told) : [told];
+  const late = all.filter(s => s.task && s.round && s.round.attempt > 1 && failures(s) === null).slice(0, RESUMES_AT_ONCE);
+  for (const s of late) {
+    const of = await ask_rounds(s.task.id, "&first=1&last=1");
+    resumes[s.task.id] = {attempt: s.round.attempt, at: ((of && of.events) || []).filter(e => e.event === "task_resumed").map(e => e.at_ms)};
+  }
+  return late.length > 0;
+}
 /* Is what is known of this run too old or too little? */
 function wants_run(id) {
   const run = runs[id], now = task_entry(id), version = now ? now.version : seen.task && seen.task.id === id ? seen.task.version : 0;
@@ -50,7 +66,7 @@ async function follow_runs() {
   if (view.busy || !told) return;
   view.busy = true;
   try {
-    let fetched = false;
+    let fetched = await fetch_resumes();
     for (const id of [picked, seen.task && seen.task.id, view.other].filter(known)) {
       if (wants_run(id)) { await fetch_run(id); fetched = true; }
       if (wants_part(id)) { await fetch_part(id, view.zoom); fetched = true; }
@@ -141,7 +157,7 @@ function show_choices() {
   }));
   $("compare").value = view.other === null ? "" : String(view.other);
 }
-const not_settings = ["id", "name", "state", "version", "parameters", "digest", "phase", "phases", "next_phase"];
+const not_settings = ["id", "name", "state", "version", "parameters", "digest", "phase", "phases", "next_phase", "privacy", "helper"];
 
 function setting(value) {
   return !known(value) || value === "" ? "-" : String(value);

@@ -62,6 +62,8 @@ function show_now(s, now) {
   say("hint", hint || "");
   document.title = (t ? t.name + " - " : "") + "coordinator";
   say("title", t ? t.name : "Coordinator");
+  show("whichtask", t !== null && running_tasks(s).length > PICKER_MOST);
+  say("whichtask", t ? t.name + " (" + t.id + "), one of " + several(running_tasks(s).length, "running task") : "");
   show("progress", t !== null);
   if (t) {
     $("fill").style.width = 100 * t.version / Math.max(1, t.rounds) + "%";
@@ -74,13 +76,14 @@ function show_now(s, now) {
   }
   show("round", r !== null);
   if (r) {
-    say("received", whole(r.received) + " of " + whole(r.goal) + (r.minimum < r.goal ? ", " + whole(r.minimum) + " are enough" : ""));
+    say("received", whole(r.received) + " of " + whole(r.goal) + (r.minimum < r.goal ? ", " + whole(r.minimum) + (r.minimum === 1 ? " is enough" : " are enough") : ""));
     say("out", several(r.out, "device"));
     say("free", whole(r.free) + " of " + whole(r.cohort));
   }
 }
 function show_times() {
   if (!seen) return;
+  show_privacy(seen, now_ms());
   const now = now_ms(), r = seen.round, [eta, level] = finish_time(seen, now);
   say("eta", eta, level);
   const last = seen.rounds.length > 0 ? now - seen.rounds[0].committed_ms : null;
@@ -219,6 +222,19 @@ function draw(again) { /* draw the charts and the table again if the rounds or t
   drawn = text;
   show_rounds(rounds);
 }
+/* Is this page that of a follower? The status is the leader's, so the coordinator is asked by itself, again when the lead changes. */
+let place = {address: null, leads: null, term: null};
+async function fetch_place(term) {
+  if (place.term === term) return;
+  place = {address: place.address, leads: null, term};
+  const answer = await fetch("/v1/coordinator", {cache: "no-store"}); /* the devices' port has no such path */
+  if (answer.ok) place = Object.assign(await answer.json(), {term});
+  if (told) show_details(seen);
+}
+function own_place(others) {
+  fetch_place(others.term).catch(error => console.warn(error));
+  return place.leads === null ? "" : place.leads ? " This page is the leader's." : " This page is of " + place.address + ", which follows.";
+}
 function show_details(s) {
   const t = s.task, r = s.round;
   facts("task", !t ? [["State", "no task"]] : [
@@ -234,7 +250,7 @@ function show_details(s) {
   show("coordinators", known(others));
   if (known(others)) {
     say("coordinators", several(others.followers + 1, "coordinator") + ": " + others.leader + " leads" + (others.since_ms ? " since " + clock(others.since_ms, now_ms()) : "") + " (term " + whole(others.term) + "), " +
-      (others.followers === 0 ? "nobody follows: if it stops, nobody takes over." : several(others.followers, "other follows", "others follow") + " and can take over."), others.followers === 0 ? "amber" : "soft");
+      (others.followers === 0 ? "nobody follows: if it stops, nobody takes over." : several(others.followers, "other follows", "others follow") + " and can take over.") + own_place(others), others.followers === 0 ? "amber" : "soft");
   }
   say("version", "fedserver " + s.version + ", protocol " + s.protocol + ".");
   show("downloads", t !== null);

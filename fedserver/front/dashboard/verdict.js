@@ -48,6 +48,9 @@ function headline(s, now) {
       t.state === "paused" ? "To resume it: fedserver resume --dir DIR " + t.id : null];
   }
   const where = "Round " + whole(r.number) + " of " + whole(t.rounds) + ": ";
+  if (helper_wait(s, now) !== null) {
+    return [where + "all updates are in (" + whole(r.received) + "), and " + runs_helper(t.privacy) + " must open their sum.", null];
+  }
   const missing = Math.max(0, r.goal - r.received);
   if (r.out === 0 && r.received === 0) {
     const refused = running_task(s), nobody = refused && refused.declined && refused.declined.count >= s.devices;
@@ -68,10 +71,10 @@ function missing_words(s, list) {
   return (late.length ? " Late: " : " Away: ") + who.slice(0, 4).map(name_of).join(", ") + (who.length > 4 ? " and " + several(who.length - 4, "other") : "") + ".";
 }
 function alarm_attempts(s, list) {
-  const r = s.round;
-  if (!r || r.attempt < 2) return null;
-  return alarm(r.attempt < 4 ? "amber" : "red",
-    "Round " + whole(r.number) + " has failed " + (r.attempt === 2 ? "once" : several(r.attempt - 1, "time")) + ": fewer than " +
+  const r = s.round, failed = r && r.attempt > 1 ? failures(s) : 0;
+  if (!failed || failed < 1) return null;
+  return alarm(failed < 3 ? "amber" : "red",
+    "Round " + whole(r.number) + " has failed " + (failed === 1 ? "once" : several(failed, "time")) + ": fewer than " +
     several(r.minimum, "update") + " came before the deadline." + missing_words(s, list),
     "Look below for devices that are away or late. Else queue a task with a longer deadline_s or a smaller minimum.");
 }
@@ -170,7 +173,7 @@ function alarm_bad(list) {
 }
 /* The alarms of one task. If several tasks run, each text begins with the task's name. */
 function task_alarms(s, list, now, several_run) {
-  const found = [alarm_declined(s), alarm_few(s, list) || alarm_attempts(s, list), alarm_commit(s, now), alarm_loss(s, list)].filter(known);
+  const found = [alarm_declined(s), alarm_few(s, list) || alarm_attempts(s, list), alarm_ledger(s), alarm_helper(s, now) || alarm_commit(s, now), alarm_loss(s, list)].filter(known);
   return several_run ? found.map(a => alarm(a.level, s.task.name + " (" + s.task.id + "): " + a.text, a.todo)) : found;
 }
 function alarms(s, list, now) {

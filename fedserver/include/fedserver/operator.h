@@ -73,7 +73,7 @@ fed_status fedserver_task_check(const char *path, const char *text, size_t len,
                                 fed_error *err) FED_CHECKED;
 
 /** What a task promises to its devices, and what of it is used up (docs/protocol.md#private-tasks).
- * promises false: nothing, and all else is 0. */
+ * promises false: nothing, and all else but the helper is 0. */
 typedef struct fedserver_account {
     bool promises;
     bool complete; /* false: a backup's ledger, which does not know what happened since */
@@ -82,9 +82,11 @@ typedef struct fedserver_account {
     double z;     /* sigma of a round's noise, in lengths of the longest update */
     double clip;
     uint32_t participations, apart;
-    uint64_t left; /* enrolled devices that may take part once more */
-    double ratio;  /* how much louder the noise of all rounds is than the clip; 0.5 is much */
-    double goal;   /* the goal with which ratio would be 0.5 */
+    uint64_t left;      /* enrolled devices that may take part once more */
+    double ratio;       /* how much louder the noise of all rounds is than the clip; 0.5 is much */
+    double goal;        /* the goal with which ratio would be 0.5 */
+    char helper[17];    /* the first digits of the seal key of the task's helper; "": it has none */
+    char helper_is[64]; /* the party that runs the helper, or "ours"; "": nobody has said */
 } fedserver_account;
 
 /** Find the account of task `id`. FED_ENOTFOUND: there is no such task. */

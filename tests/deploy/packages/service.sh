@@ -65,7 +65,7 @@ make_coordinator() {
     # The operator changes the options. An upgrade must keep the change.
     sed -i 's/^RUN_OPTIONS=.*/RUN_OPTIONS="--bind 127.0.0.1 --devices-port 8444 --requests 200"/' /etc/fed/fedserver.conf
     # README's task, changed so that a round waits for both devices, however long the upgrade takes.
-    sed 's/"minimum": 1/"minimum": 2/; s/"deadline_s": 60/"deadline_s": 3600/' /usr/share/doc/fedserver/examples/two-devices.json >/srv/task.json
+    sed 's/"rounds": 200/"rounds": 30/; s/"minimum": 1/"minimum": 2/; s/"deadline_s": 60/"deadline_s": 3600/' /usr/share/doc/fedserver/examples/two-devices.json >/srv/task.json
     runuser -u fed -- fedserver task --dir $state /srv/task.json
     systemctl enable --now fedserver fedserver-front
     wait_until serves
@@ -193,7 +193,7 @@ use_as() { # USER TASK: queue a task of one round, let it finish, and compare th
 
 users() {
     local user task=1
-    sed 's/"rounds": 30/"rounds": 1/' /usr/share/doc/fedserver/examples/two-devices.json >/srv/one-round.json
+    sed 's/"rounds": 200/"rounds": 1/' /usr/share/doc/fedserver/examples/two-devices.json >/srv/one-round.json
     for user in root fed fed-front; do
         install -d -o "$user" -m 700 "/srv/of-$user"
         task=$((task + 1))

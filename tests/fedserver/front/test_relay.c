@@ -521,6 +521,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(file, "body", 4), 4);
     assert_true(ask(w->front, "/b", 900, 900).hold);
+    assert_true(ask(w->front, "/c", 900, 900).hold); /* no place is left for a fourth path */
     for (size_t k = 0; k <= sizeof wrong / sizeof wrong[0]; k++) {
         const bool good = k == sizeof wrong / sizeof wrong[0];
         const int64_t now_ms = 1000 + (int64_t)k * 100;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "coordinator_fixture.h"
+#include "fed/file.h"
 #include "fed_cases.h"
 #include "fedserver/server.h"
 
@@ -13,6 +14,10 @@ static const char task[] =
     "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\", \"clip\": 1, \"cohort\": 2,"
     " \"rounds\": 9, \"epsilon\": 8, \"delta\": 1e-5, \"participations\": 3}";
 static const float zeros[VALUES];
+/* a seal key: the point that generates P-256 */
+#define HELPER                                                                                     \
+    "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"                           \
+    "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
 
 static void play(coordinator *c, const test_device d[2]) {
     fed_assignment work[2];
@@ -72,6 +77,53 @@ FED_TEST_WITH(the_status_says_what_is_promised_and_spent, coordinator *c) {
     const double spent = json_real_value(json_object_get(said, "spent"));
     assert_true(spent == fedserver_account_spent(&a, 1) && spent > 0 && spent < 8);
     json_decref(status);
+}
+
+static json_t *privacy(coordinator *c, json_t **status) {
+    *status = coordinator_json(c, "/v1/status", NULL);
+    return json_object_get(json_object_get(*status, "task"), "privacy");
+}
+
+FED_TEST_WITH(the_status_says_who_runs_the_helper, coordinator *c) {
+    json_t *status;
+    coordinator_task(c, "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\","
+                        " \"clip\": 1, \"cohort\": 2, \"rounds\": 9, \"helper\": \"" HELPER "\","
+                        " \"helper_is\": \"the works council\"}");
+    coordinator_task(c, "{\"model\": \"input 100 | dense 2\", \"cohort\": 2, \"rounds\": 1}");
+    const json_t *said = privacy(c, &status);
+    assert_string_equal(json_string_value(json_object_get(said, "helper")), "046b17d1f2e12c42");
+    assert_string_equal(json_string_value(json_object_get(said, "helper_is")), "the works council");
+    assert_true(json_real_value(json_object_get(said, "clip")) == 1);
+    assert_true(json_is_null(json_object_get(said, "epsilon")));
+    assert_true(json_is_null(json_object_get(said, "left")));
+    assert_true(json_is_null(json_object_get(said, "since_ms")));
+    const json_t *plain = json_array_get(json_object_get(status, "running"), 1);
+    assert_true(json_is_null(json_object_get(json_object_get(plain, "task"), "privacy")));
+    json_decref(status);
+}
+
+FED_TEST_WITH(who_queues_a_task_is_told_what_a_helper_protects_from, coordinator *c) {
+    static const struct {
+        const char *keys, *says;
+    } cases[] = {
+        {"\"helper\": \"" HELPER "\", \"helper_is\": \"ours\"", "not against you"},
+        {"\"helper\": \"" HELPER "\", \"helper_is\": \"council\"",
+         "046b17d1f2e12c42..., run by council"},
+        {"\"helper\": \"" HELPER "\"", "does not say who runs its helper"},
+        {"\"helper_is\": \"ours\"", "this task has none"},
+    };
+    coordinator_only_on_sqlite();
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        char path[300], text[800];
+        snprintf(path, sizeof path, "%s/helped.json", c->directory);
+        const int len = snprintf(text, sizeof text,
+                                 "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\","
+                                 " \"clip\": 1, \"cohort\": 2, \"rounds\": 9, %s}",
+                                 cases[k].keys);
+        fed_error err = {0};
+        assert_fed_ok_err(fed_file_replace(path, text, (size_t)len, 0600, &err));
+        (void)run(c, "task --dir . helped.json", cases[k].says);
+    }
 }
 
 FED_TEST_WITH(a_restored_coordinator_opens_no_round_before_its_ledger_is_mended, coordinator *c) {

@@ -60,6 +60,24 @@ FED_TEST_WITH(the_coordinator_gets_other_bytes_each_time, coordinator *c) {
     end(f);
 }
 
+FED_TEST_WITH(the_status_says_since_when_a_round_waits_for_its_helper, coordinator *c) {
+    federation *f = begin(c, true);
+    for (size_t k = 0; k < DEVICES; k++) {
+        json_t *before = coordinator_json(c, "/v1/status", NULL);
+        const json_t *task = json_object_get(before, "task");
+        assert_true(json_is_null(json_object_get(json_object_get(task, "privacy"), "since_ms")));
+        json_decref(before);
+        send(c, f, k, true);
+    }
+    const int64_t closed_ms = c->now_ms;
+    coordinator_wait(c, 5000);
+    json_t *status = coordinator_json(c, "/v1/status", NULL);
+    const json_t *said = json_object_get(json_object_get(status, "task"), "privacy");
+    assert_int_equal(json_integer_value(json_object_get(said, "since_ms")), closed_ms);
+    json_decref(status);
+    end(f);
+}
+
 FED_TEST_WITH(a_restarted_coordinator_asks_the_same_question_and_gets_the_same_opening,
               coordinator *c) {
     federation *f = begin(c, true);
