@@ -92,6 +92,11 @@ double fedserver_masked_longest(const fedcodec_ring *ring, uint32_t updates, dou
                              sqrt(sigma2) * (sqrt((double)ring->shape.fields) + tail));
 }
 
+double fedserver_masked_noise(const fed_privacy *told) {
+    const double parties = told->helpers > 0 ? 2 : 1, correlated = told->apart > 1 ? 1.35 : 1;
+    return parties * correlated * told->sigma2;
+}
+
 /* Open a copy of the sum, and make it the change. */
 static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t,
                            const fedcodec_ring *ring, uint32_t *sums, fedserver_weights *weights,
@@ -100,7 +105,8 @@ static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t
         FED_TRY(rounds->opening(rounds, t, ring, sums, err));
     }
     FED_TRY(fedserver_ledger_open(rounds, t, ring, sums, err));
-    const double sigma2 = fedserver_privacy_of(&t->task, &t->arch.layout).sigma2;
+    const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
+    const double sigma2 = fedserver_masked_noise(&told);
     const double length = fedcodec_ring_sums(ring, sums);
     const double longest = fedserver_masked_longest(ring, t->sum.updates, sigma2);
     if (length > longest) {
