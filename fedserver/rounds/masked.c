@@ -93,13 +93,9 @@ double fedserver_masked_longest(const fedcodec_ring *ring, uint32_t updates, dou
                              sqrt(sigma2) * (sqrt((double)ring->shape.fields) + tail));
 }
 
-/* The variance of all noise in a field of the sum. Each party that adds noise adds all of it.
- * Correlated noise has more than the noise of one round: its factors are the coefficients of the
- * inverse of privacy/correlated.h's series, whose squares add up to 1.341 at most (apart = 3). */
-static double noise_of(const fedserver_training *t) {
-    const double sigma2 = fedserver_privacy_of(&t->task, &t->arch.layout).sigma2;
-    const bool both = fedserver_task_has_helper(&t->task) && fedserver_task_adds_noise(&t->task);
-    return sigma2 * (both ? 2 : 1) * (t->task.apart > 1 ? 1.341 : 1);
+double fedserver_masked_noise(const fed_privacy *told) {
+    const double parties = told->helpers > 0 ? 2 : 1, correlated = told->apart > 1 ? 1.35 : 1;
+    return parties * correlated * told->sigma2;
 }
 
 /* Open a copy of the sum, and make it the change. */
@@ -110,8 +106,10 @@ static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t
         FED_TRY(rounds->opening(rounds, t, ring, sums, err));
     }
     FED_TRY(fedserver_ledger_open(rounds, t, ring, sums, err));
+    const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
+    const double sigma2 = fedserver_masked_noise(&told);
     const double length = fedcodec_ring_sums(ring, sums);
-    const double longest = fedserver_masked_longest(ring, t->sum.updates, noise_of(t));
+    const double longest = fedserver_masked_longest(ring, t->sum.updates, sigma2);
     if (length > longest) {
         weights->length = length;
         weights->longest = longest;

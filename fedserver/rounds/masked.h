@@ -32,4 +32,9 @@ fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout
  */
 double fedserver_masked_longest(const fedcodec_ring *ring, uint32_t updates, double sigma2);
 
+/** The most variance that the noise on a field of the sum can have, in levels squared: sigma2 for
+ * each party that may add it, and more where noise of later rounds takes off that of earlier ones
+ * (`apart` above 1): there the released noise has at most 1.341 times its variance. */
+double fedserver_masked_noise(const fed_privacy *told);
+
 #endif

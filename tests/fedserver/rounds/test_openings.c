@@ -726,6 +726,12 @@ FED_TEST(the_longest_sum_grows_with_updates_and_noise) {
     assert_true(fabs(fedserver_masked_longest(&ring, 1, 0) - 12.5) < 1e-6);
     assert_true(fabs(fedserver_masked_longest(&ring, 400, 0) - 5000) < 1e-4);
     assert_true(fabs(fedserver_masked_longest(&ring, 1, 100) - (12.5 + 10 * (8 + 8))) < 1e-6);
+    fed_privacy told = {.sigma2 = 100, .apart = 1};
+    assert_true(fedserver_masked_noise(&told) == 100);
+    told.helpers = 1; /* each of two parties may add all of it */
+    assert_true(fedserver_masked_noise(&told) == 200);
+    told.apart = 3;
+    assert_true(fedserver_masked_noise(&told) > 2 * 134.1);
 }
 
 int main(void) {
