@@ -82,7 +82,7 @@ fed_status fedserver_account_find(fedserver *server, uint64_t id, fedserver_acco
                                    .z = promise.z,
                                    .clip = (double)task.clip,
                                    .participations = task.participations,
-                                   .apart = task.apart,
+                                   .apart = fedserver_task_apart(&task),
                                    .ratio = promise.ratio,
                                    .goal = promise.goal};
     name_helper(&task, account);

@@ -13,6 +13,7 @@
 #include "fedserver/server.h"
 #include "fedserver/stores/task_model.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 #include "fedserver/versions/object_cache.h"
 
 /* sizes on disk; unit: a vector of the model's size */
@@ -166,7 +167,7 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
     /* with staleness one device may give several updates to a round */
     needs->devices = task.rules.staleness > 0 ? 1 : task.rules.minimum;
     /* and a device rests for apart - 1 rounds after one */
-    needs->apart = task.apart > 1 ? task.apart : 1;
+    needs->apart = fedserver_task_apart(&task);
     needs->devices *= needs->apart;
     return find_able(server, &task, needs->devices, &needs->able, err);
 }

@@ -46,9 +46,10 @@ static bool is_charged(const fedserver_training *t, int64_t device, uint32_t rou
 /* May the device take part in this round? */
 static bool is_free(const fedserver_training *t, int64_t device, uint32_t round) {
     const int64_t last = fedserver_marks_get(&t->ledger.last, device, 0);
+    const int64_t apart = fedserver_task_apart(&t->task);
     return is_charged(t, device, round) ||
            (fedserver_marks_get(&t->ledger.taken, device, 0) < (int64_t)t->task.participations &&
-            (t->task.apart == 1 || last == 0 || (int64_t)round >= last + (int64_t)t->task.apart));
+            (apart == 1 || last == 0 || (int64_t)round >= last + apart));
 }
 
 bool fedserver_ledger_allows(const fedserver_training *t, int64_t device) {
@@ -168,7 +169,7 @@ static fed_status draw_correlated(fedserver_rounds *rounds, const fedserver_trai
     earlier_rounds user = {rounds, t};
     fedserver_correlated which = {.key = t->settled.noise_key,
                                   .set = t->settled.set_digest,
-                                  .apart = t->task.apart,
+                                  .apart = fedserver_task_apart(&t->task),
                                   .count = fields};
     uint8_t *bytes = malloc(len);
     if (bytes == NULL || fedserver_correlated_variance(t->settled.sigma2, &which.variance)) {
@@ -194,7 +195,7 @@ static fed_status draw_correlated(fedserver_rounds *rounds, const fedserver_trai
 static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training *t, int64_t *noise,
                              size_t fields, fed_error *err) {
     fedserver_variance variance;
-    if (t->task.apart > 1) {
+    if (fedserver_task_apart(&t->task) > 1) {
         return draw_correlated(rounds, t, noise, fields, err);
     }
     fed_status status = fedserver_variance_of(t->settled.sigma2, &variance);
@@ -230,9 +231,10 @@ fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_train
 
 fed_status fedserver_ledger_forget(fedserver_rounds *rounds, const fedserver_training *t,
                                    fed_error *err) {
-    const uint32_t number = t->round.number, kept = t->task.apart - 1;
+    const uint32_t number = t->round.number, kept = fedserver_task_apart(&t->task) - 1;
     const bool ends = number >= t->task.rules.rounds;
-    if (t->task.apart == 1 || !fedserver_task_adds_noise(&t->task) || (!ends && number <= kept)) {
+    if (fedserver_task_apart(&t->task) == 1 || !fedserver_task_adds_noise(&t->task) ||
+        (!ends && number <= kept)) {
         return FED_OK;
     }
     return rounds->store->opening_clear(rounds->db, t->task.wire.id, ends ? number : number - kept,

@@ -27,13 +27,18 @@ bool fedserver_task_has_helper(const fedserver_task *task) {
     return task->helper[0] != '\0';
 }
 
+uint32_t fedserver_task_apart(const fedserver_task *task) {
+    return task->apart > 1 ? task->apart : 1;
+}
+
 bool fedserver_task_adds_noise(const fedserver_task *task) {
     return fedserver_task_promises(task) &&
            (!fedserver_task_has_helper(task) || strcmp(task->noise, "both") == 0);
 }
 
 static double multiplier(const fedserver_task *task) {
-    return fedserver_privacy_z(task->epsilon, task->delta, task->participations, task->apart);
+    return fedserver_privacy_z(task->epsilon, task->delta, task->participations,
+                               fedserver_task_apart(task));
 }
 
 /* The fields' shape. A stored task was checked, so its codec is known. */
@@ -62,7 +67,7 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
         told.epsilon = task->epsilon;
         told.delta = task->delta;
         told.participations = task->participations;
-        told.apart = task->apart;
+        told.apart = fedserver_task_apart(task);
     }
     if (fedserver_task_has_helper(task)) {
         /* A stored task was checked, so its key is one. */
@@ -87,16 +92,16 @@ fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_lay
     const double noise =
         sqrt(times * told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
     const double ratio = noise / goal / sqrt(task->rules.rounds) *
-                         fedserver_privacy_share(task->apart, task->rules.rounds);
+                         fedserver_privacy_share(fedserver_task_apart(task), task->rules.rounds);
     return (fedserver_promise){.z = z,
-                               .cost = fedserver_privacy_cost(z, task->apart),
+                               .cost = fedserver_privacy_cost(z, fedserver_task_apart(task)),
                                .ratio = ratio,
                                .goal = ceil(goal * ratio * LOUD)};
 }
 
 double fedserver_promise_spent(const fedserver_task *task, uint32_t taken) {
-    return fedserver_privacy_epsilon(taken * fedserver_privacy_cost(multiplier(task), task->apart),
-                                     task->delta);
+    return fedserver_privacy_epsilon(
+        taken * fedserver_privacy_cost(multiplier(task), fedserver_task_apart(task)), task->delta);
 }
 
 /* A line for each setting that does not go with a private task. */
@@ -210,7 +215,7 @@ static bool is_too_loud(const fedserver_task *task, const fed_arch *arch) {
 static fed_status check_apart(const fedserver_task *task, const fed_arch *arch,
                               fedserver_field_id *id, fed_error *why) {
     fedcodec codec;
-    if (task->apart == 1) {
+    if (fedserver_task_apart(task) == 1) {
         return FED_OK;
     }
     FED_TRY(fedcodec_parse(task->wire.codec_up, &codec, why));
@@ -287,7 +292,7 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
                         "leave helper out");
     }
     FED_TRY(check_promise(task, arch, id, why));
-    if (task->apart != 1) {
+    if (fedserver_task_apart(task) != 1) {
         *id = FEDSERVER_FIELD_APART;
         return fed_fail(why, FED_EINVAL,
                         "it belongs to a promise; let epsilon say which one, or leave apart out");

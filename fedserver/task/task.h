@@ -79,7 +79,7 @@ typedef struct fedserver_task {
     /* what is promised of each device over all rounds (privacy/accountant.h); 0: nothing */
     float epsilon, delta;
     uint32_t participations; /* the most rounds in which a device takes part */
-    uint32_t apart;          /* how many rounds a device's participations are apart at least */
+    uint32_t apart;          /* fedserver_task_apart; 0: not given */
     char noise[16];          /* who adds the noise; "": the helper, or else the coordinator */
     fedserver_round_rules rules;
     /* random; a part of a private task's terms. The store gives the task another one where it is a
