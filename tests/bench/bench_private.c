@@ -28,7 +28,7 @@ static double now(void) {
 }
 
 static void *room(size_t count, size_t size) {
-    void *memory = calloc(count, size);
+    void *memory = calloc(count + 1, size);
     bench_require(memory != NULL ? FED_OK : FED_ENOMEM, "memory");
     return memory;
 }
