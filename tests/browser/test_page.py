@@ -821,7 +821,7 @@ def test_real_acting(b, c, shots):
     print("ok    acting", flush=True)
 
 
-def test_real_reading(b, c):
+def test_real_reading(b, c, shots):
     """Check that `--page operators,read` lets nobody act, whatever the session."""
     log_in_only = c.command("page", "--front-port", str(c.port))
     b.open("about:blank")
@@ -829,6 +829,9 @@ def test_real_reading(b, c):
     b.wait("return document.getElementById('whoacts') && document.getElementById('whoacts').textContent.includes('only shows')", "the sentence that the page only shows")
     b.wait("return document.querySelectorAll('#tasks tr').length > 0", "the tasks")
     check(b.run("return document.getElementById('admit').hidden && document.querySelectorAll('[data-key^=act-]').length === 0"), "a page that only shows has buttons to act")
+    look_everywhere(b)
+    if shots:
+        b.screenshot(shots + "/reading.png")
     said = b.run("return fetch('/v1/token', {method: 'POST', body: '{\"role\": \"device\"}', headers: {'Fed-Act': '0'.repeat(64)}}).then(a => a.json()).then(x => x.error)")
     check(said == "reads_only", said)
     b.errors()
@@ -882,7 +885,7 @@ def main():
             browser.open("about:blank")
             coordinator.stop()
             coordinator.start("--page", "operators,read")
-            test_real_reading(browser, coordinator)
+            test_real_reading(browser, coordinator, words.shots)
     finally:
         coordinator.close()
         browser.close()
