@@ -84,6 +84,7 @@ static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     fed_device_open(&w->device, "3lc:s=1", 20);
+    w->device.fake.no_personal = true; /* no field follows the capabilities: offer() needs that */
     w->inner = w->device.fake.transport;
     w->device.fake.transport = (fedclient_transport){.user = w,
                                                      .send = send,

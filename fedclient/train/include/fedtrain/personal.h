@@ -16,8 +16,8 @@ typedef struct fedtrain_personal {
 /**
  * Take a job's steps on a copy of the shared model, and measure it before and after.
  *
- * The optimizer begins anew, and its state is dropped. SCAFFOLD's control variates are left out, and
- * nothing is masked: both are about what is sent.
+ * The optimizer begins anew, and its state is dropped. SCAFFOLD's control variates are left out,
+ * and nothing is masked: both are about what is sent.
  *
  * params  float32[layout.size]. In: the shared model. Out: the personal one
  * held    what fedtrain_share_hold took out of the job's share of data
