@@ -43,7 +43,7 @@ typedef struct arguments {
     double device_days, task_memory;
     const char *role, *tag, *name;
     const char *withdraw, *since;
-    bool json, force;
+    bool json, force, database;
     const char *page; /* see command_find_page */
     bool bearer, revoke;
     double days;

@@ -44,6 +44,7 @@ static const struct row {
     {"log", TEXT, AT(log), 0, 0},
     {"json", FLAG, AT(json), 0, 0},
     {"force", FLAG, AT(force), 0, 0},
+    {"database", FLAG, AT(database), 0, 0},
     {"count", WHOLE, AT(count), 1, 1e6},
     {"hours", WHOLE, AT(hours), 1, 1e6},
     {"role", TEXT, AT(role), 0, 0},

@@ -69,7 +69,10 @@ static fed_status note_restored(fedserver *server, const arguments *args, fed_er
 
 static int restore(const arguments *args) {
     fed_error err = {0};
-    if (args->operands[0] == NULL) {
+    if ((args->operands[0] != NULL) == args->database) {
+        return command_usage(args, "give either a BACKUP or --database", "");
+    }
+    if (args->database) {
         return command_with(args, note_restored);
     }
     if (fedserver_restore(args->operands[0], args->dir, &err) != FED_OK) {
@@ -178,16 +181,18 @@ const command command_backup = {
 const command command_restore = {
     .name = "restore",
     .run = restore,
+    .options = "database",
     .operands = "[BACKUP]",
     .brief = "make a coordinator from a backup",
-    .help = "usage: fedserver restore --dir DIR [BACKUP]\n"
-            "Make a coordinator in DIR, which must hold none, from a backup. What happened since "
-            "is\n"
-            "forgotten, revocations too: revoke those devices again. Devices go on by "
-            "themselves.\n"
-            "The backup may be of an older release, and stays as it is.\n"
-            "Without BACKUP: tell the coordinator in DIR that its database was restored by other\n"
-            "means, before it is served again. Private tasks must know.\n"};
+    .help =
+        "usage: fedserver restore --dir DIR BACKUP | --database\n"
+        "Make a coordinator in DIR, which must hold none, from a backup. What happened since "
+        "is\n"
+        "forgotten, revocations too: revoke those devices again. Devices go on by "
+        "themselves.\n"
+        "The backup may be of an older release, and stays as it is.\n"
+        "  --database   the coordinator in DIR has a database that was restored by its own means:\n"
+        "               tell it so before it is served again, since private tasks must know\n"};
 
 const command command_check = {
     .name = "check",

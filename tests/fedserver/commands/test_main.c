@@ -77,6 +77,7 @@ FED_TEST_WITH(wrong_usage_exits_with_2, shop *s) {
         "export --dir x --task -1 y",
         "backup --dir x",
         "restore --dir x",
+        "restore --dir x --database backup",
         "health --dir x y",
         "run --dir x --keep",
     };
@@ -105,6 +106,9 @@ FED_TEST_WITH(a_coordinator_is_made_used_and_not_made_again, shop *s) {
     expect(s, "devices --dir c", 0, "no device is enrolled yet");
     expect(s, "revoke --dir c 0123456789abcdef", 1, "`fedserver devices` lists them");
     expect(s, "export --dir c m.safetensors", 1, "no task has started");
+    expect(s, "reopen --dir c 1", 1, "there is no task 1");
+    expect(s, "restore --dir c --database", 0, "knows now that its store was restored");
+    expect(s, "audit --dir c", 0, "restored");
     fed_test_put(s->directory, "t.json", task, strlen(task));
     expect(s, "task --dir c t.json", 0, "");
     assert_non_null(strstr(s->out, "task 1 is queued\n"));
