@@ -10,6 +10,7 @@
 #include "fed/version.h"
 #include "fedclient/apps/fedclientd.h"
 
+/* In two parts, as C promises no longer literal than 4,095 characters. */
 static const char usage[] =
     "Usage: fedclientd --server URL --ca FILE --state DIR --data DIR [options]\n"
     "\n"
@@ -57,7 +58,8 @@ static const char usage[] =
     "                   key, as helper.pem. Get it from the helper's party\n"
     "  --least-devices N  train only for private tasks whose rounds have at least N devices\n"
     "  --private        a device that trains for nobody else: needs --helper, and lets\n"
-    "                   --least-devices be 20 where it is not given\n"
+    "                   --least-devices be 20 where it is not given\n";
+static const char more_usage[] =
     "  --transport NAME what carries its requests: curl or mbedtls; default curl, where built\n"
     "  --downloads-ca FILE  trust this CA certificate of caches that tasks name for downloads;\n"
     "                   default: the system's CAs (only with the transport curl)\n"
@@ -97,6 +99,7 @@ int main(int argc, char **argv) {
     (void)signal(SIGPIPE, SIG_IGN); /* the program that reads the output may end first */
     if (option_is_given("--help", argc, argv)) {
         fputs(usage, stdout);
+        fputs(more_usage, stdout);
         return 0;
     }
     if (option_is_given("--version", argc, argv)) {

@@ -326,7 +326,7 @@ fed_status fedclient_layout_load(const fedclient_platform *platform, unsigned sl
 fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned slot,
                                   const fedclient_layout_head *head, fedclient_record *record,
                                   fed_error *err) {
-    assert(head->task != 0); /* C10 in docs/durability.md: the record names its task. */
+    assert(head->task != 0); /* C13 in docs/durability.md: the record names its task. */
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);
     fed_write_bytes(&w, head->sha256, sizeof head->sha256);

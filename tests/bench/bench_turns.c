@@ -24,7 +24,7 @@
  * check in and are held, in one process without TLS and sockets. COHORT of them (10) train a model
  * of 6 values; nothing is trained. Measured, over 30 rounds: from the last update of a round until
  * all slots of the next round are taken, with the commits. With `all`, every held check-in is asked
- * again when a round opens, as up to decision 44.
+ * again when a round opens, as up to decision 45.
  */
 
 enum { ROUNDS = 30, HOLD_MS = 50000 };

@@ -60,7 +60,7 @@ FED_TEST_WITH(the_next_task_takes_the_layouts_place, fed_device *device) {
     assert_false(is_stored(device));
 }
 
-/* C10 of docs/durability.md. */
+/* C13 of docs/durability.md. */
 FED_TEST(power_may_fail_at_each_put) {
     for (int k = 0; k < 24; k++) {
         fed_device d;

@@ -72,8 +72,8 @@ FED_TEST_WITH(the_status_says_since_when_a_round_waits_for_its_helper, coordinat
     const int64_t closed_ms = c->now_ms;
     coordinator_wait(c, 5000);
     json_t *status = coordinator_json(c, "/v1/status", NULL);
-    const json_t *said = json_object_get(json_object_get(status, "task"), "privacy");
-    assert_int_equal(json_integer_value(json_object_get(said, "since_ms")), closed_ms);
+    const json_t *told = json_object_get(json_object_get(status, "task"), "privacy");
+    assert_int_equal(json_integer_value(json_object_get(told, "since_ms")), closed_ms);
     json_decref(status);
     end(f);
 }
