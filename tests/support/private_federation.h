@@ -233,7 +233,8 @@ static inline void model_of(coordinator *c, const federation *f, float values[VA
 }
 
 static inline void refuse(coordinator *c, const federation *f, uint64_t task) {
-    fedserver_reply reply = {.task = task, .round = 1};
+    const fedserver_training *t = fedserver_rounds_task(&c->server->rounds, task);
+    fedserver_reply reply = {.generation = t->task.generation, .task = task, .round = 1};
     strcpy(reply.word, "minimum");
     strcpy(reply.sentence, "a sum of 4 devices is asked for; this helper wants 20 at least");
     answer a = open_with(c, f, &reply, 100000);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -307,8 +308,38 @@ void sim_coordinator_clean(sim_coordinator *c) {
     (void)rmdir(c->directory);
 }
 
-fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
-                                  const char *backup, fed_error *err) {
+static fed_status copy_file(const char *from, const char *to, const char *name, fed_error *err) {
+    char path[1024];
+    struct stat info;
+    const uint8_t *data = NULL;
+    size_t len = 0;
+    snprintf(path, sizeof path, "%s/%s", from, name);
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return FED_OK; /* "." and "..", a socket */
+    }
+    FED_TRY(fed_file_map(path, SIZE_MAX / 2, &data, &len, err));
+    snprintf(path, sizeof path, "%s/%s", to, name);
+    const fed_status status = fed_file_replace(path, data, len, 0600, err);
+    fed_file_unmap(data, len);
+    return status;
+}
+
+fed_status sim_coordinator_copy(const char *from, const char *to, fed_error *err) {
+    fed_status status = FED_OK;
+    FED_TRY(fed_dir_make(to, 0700, err));
+    DIR *dir = opendir(from);
+    if (dir == NULL) {
+        return fed_file_fail(err, "open", from);
+    }
+    for (struct dirent *e = readdir(dir); e != NULL && status == FED_OK; e = readdir(dir)) {
+        status = copy_file(from, to, e->d_name, err);
+    }
+    closedir(dir);
+    return status;
+}
+
+fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options, const char *saved,
+                                  fed_error *err) {
     FED_TRY(sim_coordinator_place(c, options, err));
-    return c->temporary ? fedserver_restore(backup, c->directory, err) : FED_OK;
+    return c->temporary ? sim_coordinator_copy(saved, c->directory, err) : FED_OK;
 }

@@ -50,10 +50,13 @@ fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED
 /** Export the model to `path` (NULL: into the directory), and compute its digest. */
 fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
                                   fed_error *err) FED_CHECKED;
-/** Choose the directory of a run that is resumed. If options->directory is NULL, the directory is
- * restored from the backup. */
-fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
-                                  const char *backup, fed_error *err) FED_CHECKED;
+/** Copy the files of a coordinator that nobody has open. The copy goes on as the same coordinator.
+ * A backup would be another one to the helper of a private task, and to its ledger. */
+fed_status sim_coordinator_copy(const char *from, const char *to, fed_error *err) FED_CHECKED;
+/** Choose the directory of a run that is resumed. If options->directory is NULL, it becomes a copy
+ * of `saved`. */
+fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options, const char *saved,
+                                  fed_error *err) FED_CHECKED;
 void sim_coordinator_empty(const sim_coordinator *c);
 /** Give up the ports, and remove a temporary directory. */
 void sim_coordinator_clean(sim_coordinator *c);

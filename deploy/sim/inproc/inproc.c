@@ -177,11 +177,11 @@ static fed_status begin(sim_world *world, fed_error *err) {
 
 /** Resume a stopped run. Called instead of begin. */
 static fed_status take_up(sim_world *world, fed_error *err) {
-    char backup[600];
+    char saved[600];
     const sim_options *o = world->clients->options;
     FED_TRY(open_world(world, err));
-    sim_options_state_path(o, "coordinator", backup, sizeof backup);
-    FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, backup, err));
+    sim_options_state_path(o, "coordinator", saved, sizeof saved);
+    FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, saved, err));
     FED_TRY(sim_coordinator_link(&world->host.coordinator, err));
     FED_TRY(sim_host_open(&world->host, err));
     FED_TRY(sim_saved_load(world, err));

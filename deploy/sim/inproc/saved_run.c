@@ -212,7 +212,8 @@ static fed_status save_coordinator(sim_world *world, fed_error *err) {
     sim_options_state_path(world->clients->options, "coordinator", old.directory,
                            sizeof old.directory);
     sim_coordinator_empty(&old);
-    return fedserver_backup(world->host.server, old.directory, err);
+    sim_host_close(&world->host);
+    return sim_coordinator_copy(world->host.coordinator.directory, old.directory, err);
 }
 
 fed_status sim_saved_save(sim_world *world, const fed_writer *state, fed_error *err) {
@@ -314,11 +315,11 @@ fed_status sim_saved_begin(const sim_options *o, fed_error *err) {
 }
 
 void sim_saved_end(const sim_options *o) {
-    sim_coordinator backup = {0};
+    sim_coordinator saved = {0};
     forget(o, "run");
     forget(o, "clients");
     forget(o, "helper.db");
-    sim_options_state_path(o, "coordinator", backup.directory, sizeof backup.directory);
-    sim_coordinator_empty(&backup);
+    sim_options_state_path(o, "coordinator", saved.directory, sizeof saved.directory);
+    sim_coordinator_empty(&saved);
     (void)rmdir(o->state);
 }

@@ -10,7 +10,7 @@
  *
  *   run          the state of the clients and of the scheduler, and the log
  *   clients      the clients' stores (client_stores.h)
- *   coordinator  a backup of the coordinator; missing where options->directory keeps it
+ *   coordinator  the coordinator's files; missing where options->directory keeps it
  *
  * They are written when a run is stopped, after the trainings that are under way then. A run that
  * is killed writes nothing, and has to begin again. Only the release that wrote `run` reads it, on
