@@ -320,7 +320,7 @@ static fed_status take_helper(fedserver_task *task, const char *helper, fed_erro
                         "helper.pem",
                         helper);
     }
-    memcpy(task->helper, helper, sizeof task->helper);
+    snprintf(task->helper, sizeof task->helper, "%s", helper);
     return FED_OK;
 }
 
