@@ -212,10 +212,14 @@ static pid_t start_device(const world *w, unsigned k) {
     return spawn(args, out, log);
 }
 
-/* Wait until a round closes and can't commit, as nobody opens it. */
-static unsigned await_a_closed_round(const world *w) {
+/* Kill the helper, and wait until a round closes that nobody opens. The coordinator dies first, so
+ * that no reply of the helper is on its way. */
+static unsigned orphan_a_round(world *w, pid_t *coordinator, pid_t helper) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
     unsigned closes = 0;
+    kill_it(*coordinator);
+    kill_it(helper);
+    *coordinator = start_coordinator(w);
     while ((closes = last_round(w->log, ": closes with")) <=
            last_round(w->log, ": committed with")) {
         pause_until(until_ms);
@@ -240,8 +244,7 @@ FED_TEST_WITH(helper_and_coordinator_are_killed_and_each_round_commits_once, wor
         device[k] = start_device(w, k);
     }
     await(w->helper_log, "opened round 2,");
-    kill_it(helper);
-    const unsigned closed = await_a_closed_round(w);
+    const unsigned closed = orphan_a_round(w, &coordinator, helper);
     kill_it(coordinator);
     coordinator = start_coordinator(w);
     assert_true(last_round(w->log, ": committed with") < closed);
@@ -263,15 +266,14 @@ FED_TEST_WITH(a_helper_whose_disk_is_lost_is_replaced, world *w) {
     pid_t device[DEVICES];
     char key[320], command[400];
     w->rounds = FEW;
-    const pid_t coordinator = start_coordinator(w);
+    pid_t coordinator = start_coordinator(w);
     pid_t helper = start_helper(w, w->helper_token);
     queue_task(w, "");
     for (unsigned k = 0; k < DEVICES; k++) {
         device[k] = start_device(w, k);
     }
     await(w->helper_log, "opened round 2,");
-    kill_it(helper);
-    const unsigned closed = await_a_closed_round(w);
+    const unsigned closed = orphan_a_round(w, &coordinator, helper);
     w->helper = "h2"; /* nothing of the first one's disk is left */
     helper = start_helper(w, w->next_token);
     await_key(w, key);
