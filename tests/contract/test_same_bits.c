@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "codec_spec.h"
+#include "fed/file.h"
 #include "fed/hash.h"
 #include "fed/rng.h"
 #include "fedcodec/codec.h"
@@ -68,21 +69,28 @@ static void play(const feddc_link_vtable *link, const feddc_place *place, const 
     free(sums);
 }
 
-static int play_as_a_rank(void) {
+/* A rank writes into a file of its own: mpirun may cut the ranks' output anywhere when it joins
+ * them. */
+static int play_as_a_rank(const char *directory) {
     const feddc_link_vtable *mpi = feddc_link_named("mpi");
     const char *collective, *codec;
     feddc_place place = {.listener = -1};
-    char line[LINE];
+    char line[LINE], path[300];
     if (mpi->find(&place, NULL) != FED_OK) {
+        return EXIT_FAILURE;
+    }
+    snprintf(path, sizeof path, "%s/%u", directory, place.rank);
+    FILE *f = fopen(path, "w");
+    if (f == NULL) {
         return EXIT_FAILURE;
     }
     for (size_t k = 0; combination(k, 0, &collective, &codec); k++) {
         for (size_t c = 0; combination(k, c, &collective, &codec); c++) {
             play(mpi, &place, collective, codec, line);
-            fputs(line, stdout);
+            fputs(line, f);
         }
     }
-    return EXIT_SUCCESS;
+    return fclose(f) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 typedef struct entry {
@@ -100,7 +108,7 @@ static void *play_as_a_thread(void *arg) {
 
 static char said[LINE * LINES];
 
-/** Run the combination with threads. The output of the MPI ranks, `said`, must have each thread's
+/** Run the combination with threads. What the MPI ranks wrote, `said`, must have each thread's
  * line. */
 static void check(const char *collective, const char *codec) {
     entry entries[RANKS];
@@ -127,12 +135,26 @@ static void check(const char *collective, const char *codec) {
 
 FED_TEST(mpi_sums_to_the_bits_of_threads) {
     const char *collective, *codec;
-    char self[512];
+    char self[512], directory[256];
     mpi_job_self(self, sizeof self);
-    int status = mpi_job_run(self, "rank", RANKS, said, sizeof said);
+    fed_test_tmpdir(directory, sizeof directory);
+    int status = mpi_job_run(self, directory, RANKS, said, sizeof said);
     if (status != 0) {
         fail_msg("mpirun ends with %d: %s", status, said);
     }
+    size_t at = 0;
+    for (unsigned r = 0; r < RANKS; r++) {
+        char path[300], *text = NULL;
+        size_t len = 0;
+        fed_error err = {0};
+        snprintf(path, sizeof path, "%s/%u", directory, r);
+        assert_fed_ok_err(fed_file_read_text(path, sizeof said, &text, &len, &err));
+        assert_true(at + len < sizeof said);
+        memcpy(said + at, text, len + 1);
+        at += len;
+        free(text);
+    }
+    fed_test_rmdir(directory);
     for (size_t k = 0; combination(k, 0, &collective, &codec); k++) {
         for (size_t c = 0; combination(k, c, &collective, &codec); c++) {
             check(collective, codec);
@@ -143,12 +165,11 @@ FED_TEST(mpi_sums_to_the_bits_of_threads) {
 }
 
 int main(int argc, char **argv) {
-    (void)argv;
     if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
         return SKIPPED;
     }
     if (argc == 2) {
-        return play_as_a_rank();
+        return play_as_a_rank(argv[1]);
     }
     return fed_cases_run(NULL, NULL);
 }
