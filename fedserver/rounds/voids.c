@@ -78,6 +78,8 @@ static fed_status void_round(fedserver_rounds *rounds, fedserver_training *t, si
                                  .attempt = t->round.attempt + 1,
                                  .opened_ms = t->round.opened_ms};
     t->settled = (fedserver_settled_set){0};
+    t->asking = (fedserver_asking){0};
+    FED_TRY(rounds->store->opening_refuse(rounds->db, id, t->round.number, "", err));
     t->own = (fedserver_own_table){.count = 0};
     fedserver_sum_free(&t->sum);
     if (fedserver_intake_sum(t) != FED_OK) {

@@ -332,6 +332,18 @@ static void play_round_anew(coordinator *c, federation *f, float values[VALUES])
     model_of(c, f, values);
 }
 
+/* The round is open: nothing is said of a helper, nor kept of what one refused. */
+static void expect_no_helper_waits(const coordinator *c) {
+    char refusal[64] = "-";
+    fed_error err = {0};
+    const fedserver_training *t = fedserver_rounds_task(&c->server->rounds, 1);
+    assert_false(t->asking.waits);
+    assert_string_equal(t->asking.refusal, "");
+    assert_fed_ok_err(
+        c->server->store->opening_refused(c->server->db, 1, 1, refusal, sizeof refusal, &err));
+    assert_string_equal(refusal, "");
+}
+
 /* The helper's disk is lost: another one gets a key of its own, and a person voids the round. */
 FED_TEST_WITH(a_round_is_voided_for_another_helper, coordinator *c) {
     federation *f = begin(c, true);
@@ -342,6 +354,7 @@ FED_TEST_WITH(a_round_is_voided_for_another_helper, coordinator *c) {
     for (size_t k = 0; k < DEVICES; k++) {
         send(c, f, k, true);
     }
+    refuse(c, f, 1); /* what the lost helper said last */
     new_helper(f, hex);
     answer a = ask(c, f, &f->helper_device);
     assert_int_equal(a.status, 204); /* no task names the new key yet */
@@ -361,6 +374,9 @@ FED_TEST_WITH(a_round_is_voided_for_another_helper, coordinator *c) {
     coordinator_wait(c, 1000);
     assert_fed_ok_err(fedserver_audit_each(c->server, 0, find_event, voided, &err));
     assert_string_equal(voided, "task=1 round=1 updates=4");
+    expect_no_helper_waits(c);
+    coordinator_restart(c);
+    expect_no_helper_waits(c);
     play_round_anew(c, f, values);
     end(f);
 }
