@@ -286,6 +286,12 @@ FED_TEST_WITH(a_set_that_loses_updates_is_named_anew_and_charged_once, coordinat
     t->round.phase = FEDSERVER_ROUND_OPEN;
     assert_fed_ok_err(fedserver_ledger_left_out(t, &err));
     assert_true(t->settled.sigma2 == 0);
+    /* its one participation is charged for this round: it may come again, but not to the next */
+    const int64_t device = t->sum.contributions[0].device;
+    assert_true(fedserver_ledger_allows(t, device));
+    t->round.number++;
+    assert_false(fedserver_ledger_allows(t, device));
+    t->round.number--;
     t->round.phase = FEDSERVER_ROUND_CLOSING;
     t->sum.updates = t->round.received = 2;
     assert_fed_ok_err(fedserver_ledger_charge(&c->server->rounds, t, &err));
