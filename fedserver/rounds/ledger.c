@@ -171,9 +171,10 @@ static fed_status draw_correlated(fedserver_rounds *rounds, const fedserver_trai
                                   .set = t->settled.set_digest,
                                   .apart = fedserver_task_apart(&t->task),
                                   .count = fields};
+    /* A stored task was checked, so its noise is not too loud. */
+    FED_TRY(fedserver_correlated_variance(t->settled.sigma2, &which.variance));
     uint8_t *bytes = malloc(len);
-    if (bytes == NULL || fedserver_correlated_variance(t->settled.sigma2, &which.variance)) {
-        free(bytes);
+    if (bytes == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a round's noise");
     }
     fed_status status = fedserver_correlated_draw(&which, read_earlier, &user, bytes, err);
