@@ -6,7 +6,6 @@
 
 #include "fed/version.h"
 #include "fedserver/identity/certificates.h"
-#include "fedserver/rounds/openings.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
@@ -139,13 +138,11 @@ static fed_status privacy_json(fedserver *server, const fedserver_training *t, j
                                fed_error *err) {
     const fedserver_task *task = &t->task;
     fedserver_account a;
-    bool awaits = false;
     if (!fedserver_task_is_private(task)) {
         *made = json_null();
         return FED_OK;
     }
     FED_TRY(fedserver_account_find(server, task->wire.id, &a, err));
-    FED_TRY(fedserver_openings_await(&server->rounds, t, &awaits, err));
     const bool promises = a.promises;
     *made = json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "clip",
                       (double)task->clip, "epsilon", promises ? json_real(a.epsilon) : json_null(),
@@ -156,7 +153,7 @@ static fed_status privacy_json(fedserver *server, const fedserver_training *t, j
                       promises ? json_integer((json_int_t)a.left) : json_null(), "complete",
                       promises ? json_boolean(a.complete) : json_null(), "helper",
                       text_or_null(a.helper), "helper_is", text_or_null(a.helper_is), "since_ms",
-                      awaits ? json_integer(t->round.closing_ms) : json_null());
+                      t->asking.waits ? json_integer(t->round.closing_ms) : json_null());
     return FED_OK;
 }
 
