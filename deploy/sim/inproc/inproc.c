@@ -158,6 +158,19 @@ static fed_status enrol_anew(sim_world *world, fed_error *err) {
     return sim_crowd_keep(world->clients, coordinator->directory, err);
 }
 
+/** Queue the task. A crowd that was taken may be of a build that looked the same, and was not. */
+static fed_status queue(sim_world *world, bool taken, fed_error *err) {
+    fed_error why = {0};
+    const sim_options *o = world->clients->options;
+    const fed_status status = sim_coordinator_queue(&world->host.coordinator, o, &why);
+    if (status == FED_OK) {
+        return FED_OK;
+    }
+    const bool of_task = status == FED_EINVAL || status == FED_ENOMEM || status == FED_ENOSPC;
+    return taken && !of_task ? sim_crowd_refuse(world->clients, status, &why, err)
+                             : fed_fail(err, status, "%s", why.text);
+}
+
 static fed_status begin(sim_world *world, fed_error *err) {
     const sim_options *o = world->clients->options;
     sim_coordinator *coordinator = &world->host.coordinator;
@@ -168,7 +181,7 @@ static fed_status begin(sim_world *world, fed_error *err) {
     if (!enrolled) {
         FED_TRY(enrol_anew(world, err));
     }
-    FED_TRY(sim_coordinator_queue(coordinator, o, err));
+    FED_TRY(queue(world, enrolled, err));
     FED_TRY(sim_coordinator_link(coordinator, err));
     FED_TRY(sim_host_open(&world->host, err));
     FED_TRY(sim_opener_enrol(&world->opener, &world->host, err));

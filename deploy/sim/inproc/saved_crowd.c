@@ -13,16 +13,24 @@
 #include "fed/hash.h"
 #include "fed/version.h"
 
-/* The file: a line of text, with the format's number; the coordinator's files, each after its name,
- * and an empty name as the end; each client's identity; a digest of all before. */
+/* The file: a line of text, with the format's number and the build; the coordinator's files, each
+ * after its name, and an empty name as the end; each client's identity; a digest of all before. The
+ * build, because between releases a coordinator's files may change without a new layout. */
 #define EACH_FORMAT "fedsim simulated crowd "
-static const char about[] =
-    EACH_FORMAT "1 of release " FED_VERSION ": keys for simulations, of no use to anything real\n";
 
 /** The key of a client's identity in its store: docs/durability.md. */
 static const char IDENTITY[] = "identity";
 
-enum { CROWD_PATH = 1024, FILE_NAME = 64 };
+enum { CROWD_PATH = 1024, FILE_NAME = 64, ABOUT = 200 };
+
+/** Write the first line of a file of this build. Returns its length. */
+static size_t tell_about(char about[ABOUT]) {
+    return (size_t)snprintf(about, ABOUT,
+                            EACH_FORMAT
+                            "1 of release " FED_VERSION
+                            " (%.40s): keys for simulations, of no use to anything real\n",
+                            fed_build_id());
+}
 
 static bool is_kept(const sim_options *o) {
     return o->crowd != NULL && o->crowd[0] != '\0';
@@ -76,7 +84,8 @@ static fed_status put_identities(fed_writer *w, const sim_clients *clients, fed_
 
 static fed_status put_all(fed_writer *w, const sim_clients *clients, const char *directory,
                           fed_error *err) {
-    fed_write_bytes(w, about, sizeof about - 1);
+    char about[ABOUT];
+    fed_write_bytes(w, about, tell_about(about));
     FED_TRY(put_coordinator(w, directory, err));
     FED_TRY(put_identities(w, clients, err));
     fed_write_u64(w, fed_digest_bytes(w->data, w->len));
@@ -131,20 +140,21 @@ static fed_status take_identities(fed_reader *r, const sim_clients *clients, fed
     return fed_reader_end(r);
 }
 
-static bool is_whole(const uint8_t *data, size_t len) {
+static bool is_whole(const uint8_t *data, size_t len, size_t head) {
     fed_reader end;
-    if (len < sizeof about - 1 + sizeof(uint64_t)) {
+    if (len < head + sizeof(uint64_t)) {
         return false;
     }
     fed_reader_init(&end, data + len - sizeof(uint64_t), sizeof(uint64_t));
     return fed_read_u64(&end) == fed_digest_bytes(data, len - sizeof(uint64_t));
 }
 
-static fed_status take_all(const uint8_t *data, size_t len, const sim_clients *clients,
+/** head: bytes of the first line. */
+static fed_status take_all(const uint8_t *data, size_t len, size_t head, const sim_clients *clients,
                            const char *directory, fed_error *err) {
     fed_reader r;
-    FED_REQUIRE(is_whole(data, len), FED_EFORMAT);
-    fed_reader_init(&r, data + sizeof about - 1, len - (sizeof about - 1) - sizeof(uint64_t));
+    FED_REQUIRE(is_whole(data, len, head), FED_EFORMAT);
+    fed_reader_init(&r, data + head, len - head - sizeof(uint64_t));
     FED_TRY(take_coordinator(&r, directory, err));
     return take_identities(&r, clients, err);
 }
@@ -157,6 +167,8 @@ static fed_status take_file(const char *path, const sim_clients *clients, const 
                             bool *taken, fed_error *err) {
     const uint8_t *data = NULL;
     size_t len = 0;
+    char about[ABOUT];
+    const size_t head = tell_about(about);
     FED_TRY(fed_file_map(path, SIZE_MAX / 2, &data, &len, err));
     fed_status status = FED_OK;
     if (!begins_with(data, len, EACH_FORMAT)) {
@@ -164,7 +176,7 @@ static fed_status take_file(const char *path, const sim_clients *clients, const 
             fed_fail(err, FED_EFORMAT,
                      "%s is no simulated crowd: move it away, or choose another directory", path);
     } else if (begins_with(data, len, about)) {
-        status = take_all(data, len, clients, directory, err);
+        status = take_all(data, len, head, clients, directory, err);
         *taken = status == FED_OK;
         if (status == FED_EFORMAT) {
             status = fed_fail(err, status,
@@ -190,4 +202,14 @@ fed_status sim_crowd_take(const sim_clients *clients, const char *directory, boo
     }
     return *taken || access(o->crowd, W_OK) == 0 ? FED_OK
                                                  : fed_file_fail(err, "write into", o->crowd);
+}
+
+fed_status sim_crowd_refuse(const sim_clients *clients, fed_status status, const fed_error *why,
+                            fed_error *err) {
+    char path[CROWD_PATH];
+    name_file(clients->options, path);
+    return fed_fail(err, status,
+                    "%s was kept by another build, and this one can't use it: remove it, and the "
+                    "next run makes it anew (%s)",
+                    path, why->text[0] != '\0' ? why->text : fed_status_text(status));
 }

@@ -19,11 +19,11 @@
  *   - Only a run in one process reads it. Such a run makes no TLS connection with these keys.
  *   - Its certificates are of a CA of its own, which has enrolled nobody else.
  *
- * The file is replaced whole. A run of another release makes it anew.
+ * The file is replaced whole. A run of another build makes it anew.
  */
 
 /** If options->crowd is set, load the crowd from its file. If there is no such file of this
- * release, only make the directory options->crowd.
+ * build, only make the directory options->crowd.
  *    clients    open; each identity goes into its client's store
  *    directory  the coordinator's directory, which is made and filled if the crowd is loaded
  *    taken      written: the crowd was loaded
@@ -36,5 +36,10 @@ fed_status sim_crowd_take(const sim_clients *clients, const char *directory, boo
  * `directory`, without a task. FED_EIO, FED_ENOSPC, FED_ENOMEM: an earlier file is unchanged. */
 fed_status sim_crowd_keep(const sim_clients *clients, const char *directory,
                           fed_error *err) FED_CHECKED;
+
+/** Say that the coordinator of a crowd that was taken can't be used, and what to do. why: what the
+ * coordinator said. Returns status. */
+fed_status sim_crowd_refuse(const sim_clients *clients, fed_status status, const fed_error *why,
+                            fed_error *err);
 
 #endif

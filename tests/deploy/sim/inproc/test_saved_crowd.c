@@ -9,6 +9,8 @@
 #include "deploy/sim/run.h"
 #include "fault_sweep.h"
 #include "fed/file.h"
+#include "fed/hash.h"
+#include "fed/version.h"
 #include "fed/wire.h"
 #include "fed_coordinator.h"
 #include "fed_curl.h"
@@ -154,7 +156,7 @@ static void a_damaged_crowd_is_refused_with_a_word(void **state) {
     read_crowd(w, &data, &len);
     fed_test_put(w->crowd, "simulated-crowd-3", data, len / 2);
     assert_refused(&o, FED_EFORMAT, "is damaged: remove it, and the next run makes it anew");
-    fed_test_put(w->crowd, "simulated-crowd-3", data, 100);
+    fed_test_put(w->crowd, "simulated-crowd-3", data, 200);
     assert_refused(&o, FED_EFORMAT, "is damaged: remove it, and the next run makes it anew");
     data[len / 3] ^= 1;
     fed_test_put(w->crowd, "simulated-crowd-3", data, len);
@@ -181,6 +183,53 @@ static void a_crowd_of_another_release_is_made_anew(void **state) {
     read_crowd(w, &data, &len);
     assert_int_equal(data[sizeof mark - 1], '1');
     free(data);
+}
+
+/** Replace each `from` in the crowd's file by `to`, which is as long. */
+static void change_crowd(const world *w, const char *from, const char *to, bool sealed) {
+    uint8_t *data = NULL;
+    size_t len = 0, found = 0;
+    read_crowd(w, &data, &len);
+    for (uint8_t *at = data; (at = memmem(at, (size_t)(data + len - at), from, strlen(from)));) {
+        memcpy(at, to, strlen(to));
+        found++;
+    }
+    assert_true(found > 0);
+    if (sealed) {
+        fed_writer end;
+        fed_writer_fixed(&end, data + len - sizeof(uint64_t), sizeof(uint64_t));
+        fed_write_u64(&end, fed_digest_bytes(data, len - sizeof(uint64_t)));
+    }
+    fed_test_put(w->crowd, "simulated-crowd-3", data, len);
+    free(data);
+}
+
+static void a_crowd_of_another_build_is_made_anew(void **state) {
+    const world *w = *state;
+    const sim_options o = options_of(w);
+    const uint64_t wanted = digest_of(&o);
+    char own[100], other[100];
+    snprintf(own, sizeof own, "%s (%.40s)", FED_VERSION, fed_build_id());
+    snprintf(other, sizeof other, "%s", own);
+    other[strlen(other) - 2] = '~';
+    change_crowd(w, own, other, true);
+    assert_true(digest_of(&o) == wanted);
+    uint8_t *data = NULL;
+    size_t len = 0;
+    read_crowd(w, &data, &len);
+    assert_non_null(memmem(data, 200, own, strlen(own)));
+    free(data);
+}
+
+/* Two builds of changed sources may have the same name. */
+static void a_crowd_whose_tables_differ_is_refused_by_its_own_name(void **state) {
+    const world *w = *state;
+    const sim_options o = options_of(w);
+    (void)digest_of(&o);
+    change_crowd(w, "generation", "generatiom", true);
+    assert_refused(&o, FED_EIO,
+                   "crowd/simulated-crowd-3 was kept by another build, and this one "
+                   "can't use it: remove it, and the next run makes it anew");
 }
 
 static void another_file_of_that_name_is_left_alone(void **state) {
@@ -318,6 +367,9 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(a_damaged_crowd_is_refused_with_a_word, setup, teardown),
         cmocka_unit_test_setup_teardown(a_crowd_of_another_release_is_made_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_crowd_of_another_build_is_made_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_crowd_whose_tables_differ_is_refused_by_its_own_name,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(another_file_of_that_name_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(where_nothing_can_be_kept_nobody_enrols, setup, teardown),
         cmocka_unit_test_setup_teardown(after_any_death_and_any_failure_the_next_run_is_right,
