@@ -101,7 +101,9 @@ void sim_axis_fit(sim_axis *axis, sim_unit unit, double least, double most, bool
     pick_unit(axis);
     if (axis->log) {
         add_log_ticks(axis);
-    } else {
+    }
+    if (axis->tick_count < 2) { /* a short logarithmic axis may have no round value but one */
+        axis->tick_count = 0;
         add_linear_ticks(axis);
     }
 }

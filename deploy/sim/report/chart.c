@@ -54,6 +54,14 @@ static void stretch(double value, double *least, double *most) {
     *most = isnan(*most) || value > *most ? value : *most;
 }
 
+/** A logarithmic axis begins at the lines' least value, not at the foot of a band. */
+static void stretch_band(const sim_series *s, size_t k, bool log, double *least, double *most) {
+    if (isfinite(s->low[k]) && isfinite(s->high[k])) {
+        stretch(log ? s->y[k] : s->low[k], least, most);
+        stretch(s->high[k], least, most);
+    }
+}
+
 static void fit(drawing *d) {
     const sim_chart *c = d->chart;
     double low_x = (double)NAN, high_x = low_x, low_y = low_x, high_y = low_x;
@@ -65,6 +73,9 @@ static void fit(drawing *d) {
             if (shown) {
                 stretch(x, &low_x, &high_x);
                 stretch(y, &low_y, &high_y);
+            }
+            if (shown && c->series[s].low != NULL) {
+                stretch_band(&c->series[s], k, c->y_log, &low_y, &high_y);
             }
         }
         const size_t len = c->series[s].label != NULL ? strlen(c->series[s].label) : 0;
@@ -165,6 +176,38 @@ static size_t draw_line(const drawing *d, const sim_series *s, double last[2]) {
     return points;
 }
 
+static bool is_banded(const drawing *d, const sim_series *s, size_t k) {
+    return sim_axis_takes(&d->x, s->x[k]) && isfinite(s->low[k]) && isfinite(s->high[k]);
+}
+
+static double edge_of(const drawing *d, double value) {
+    return sim_axis_place(&d->y, fmin(fmax(value, d->y.low), d->y.high));
+}
+
+/** Draw the band: forward along its upper edge, and back along its lower one. Of points in the same
+ * half pixel, the last one is drawn. */
+static void draw_band(const drawing *d, const sim_series *s, size_t colour) {
+    char command = 'M';
+    fed_write_printf(d->w, "<path class=\"band c%zu\" d=\"", colour);
+    for (size_t step = 0; step < 2 * s->count; step++) {
+        const bool back = step >= s->count;
+        const size_t k = back ? 2 * s->count - 1 - step : step;
+        const size_t next = back ? k - 1 : k + 1;
+        if (!is_banded(d, s, k)) {
+            continue;
+        }
+        const double x = floor(2 * sim_axis_place(&d->x, s->x[k]) + 0.5) / 2;
+        const bool last = step + 1 == s->count || step + 1 == 2 * s->count;
+        if (last || !is_banded(d, s, next) ||
+            floor(2 * sim_axis_place(&d->x, s->x[next]) + 0.5) / 2 != x) {
+            fed_write_printf(d->w, "%c%.1f %.1f", command, x,
+                             edge_of(d, back ? s->low[k] : s->high[k]));
+            command = 'L';
+        }
+    }
+    fed_write_printf(d->w, "%s\"/>", command == 'L' ? "Z" : "");
+}
+
 static void draw_dots(const drawing *d, const sim_series *s, size_t colour) {
     for (size_t k = 0; k < s->count; k++) {
         if (sim_axis_takes(&d->x, s->x[k]) && sim_axis_takes(&d->y, s->y[k])) {
@@ -184,6 +227,9 @@ static void draw_series(drawing *d, size_t index) {
         fed_write_printf(d->w, "<title>");
         sim_write_escaped(d->w, s->title);
         fed_write_printf(d->w, "</title>");
+    }
+    if (s->low != NULL) {
+        draw_band(d, s, colour);
     }
     fed_write_printf(d->w, "<path class=\"line c%zu d%zu\" d=\"", colour, dash);
     const size_t points = draw_line(d, s, last);

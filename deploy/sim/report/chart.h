@@ -13,6 +13,7 @@ typedef struct sim_series {
     const char *title; /* shown while the mouse rests on the line; NULL: none */
     size_t style;      /* colour: style % SIM_COLOURS; dashes: style / SIM_COLOURS % SIM_DASHES */
     const double *x, *y;
+    const double *low, *high; /* the edges of a band around y; NULL: none */
     size_t count; /* points; a point that is NAN, or that an axis can't show, is left out */
 } sim_series;
 

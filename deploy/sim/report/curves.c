@@ -134,37 +134,163 @@ static const char *title_of(const sim_measure *y, size_t y_count) {
                                  : "Bytes per client";
 }
 
+/** A line of a plot, with the memory of its points. */
+typedef struct line {
+    double *x, *y, *low, *high; /* low, high: NULL for a single run */
+    char label[64], title[280];
+} line;
+
+static void free_lines(line *lines, size_t count) {
+    for (size_t k = 0; lines != NULL && k < count; k++) {
+        free(lines[k].x);
+        free(lines[k].y);
+        free(lines[k].low);
+        free(lines[k].high);
+    }
+    free(lines);
+}
+
+/** Add a run's values to sums, and their squares to others. *count becomes the least
+ * of all runs' numbers of values. */
+static fed_status add_values(const sim_log *log, sim_measure what, double *sum, double *squares,
+                             size_t *count) {
+    double *values = NULL;
+    size_t n = 0;
+    FED_TRY(sim_measure_read(log, what, &values, &n));
+    *count = n < *count ? n : *count;
+    for (size_t k = 0; k < *count; k++) {
+        sum[k] += values[k];
+        squares[k] += values[k] * values[k];
+    }
+    free(values);
+    return FED_OK;
+}
+
+/** Runs, and the group of each: runs of a group differ only by their seed. */
+typedef struct grouped {
+    const sim_result *runs;
+    size_t count;
+    const size_t *group;
+} grouped;
+
+/** Turn sums of `members` values into means, and sums of squares in l->high into the edges of one
+ * standard deviation around them. A value that is NAN has edges that are NAN. */
+static void end_mean(line *l, size_t points, size_t members) {
+    const double n = (double)members;
+    for (size_t k = 0; k < points; k++) {
+        l->x[k] /= n;
+        l->y[k] /= n;
+        const double square = (l->high[k] - n * l->y[k] * l->y[k]) / (n - 1);
+        const double deviation = square < 0 ? 0 : sqrt(square);
+        l->low[k] = l->y[k] - deviation;
+        l->high[k] = l->y[k] + deviation;
+    }
+}
+
+/** Read the mean of the runs in the first one's group, and the edges of its band. It ends with the
+ * shortest run. */
+static fed_status read_mean(const grouped *g, size_t first, size_t members, sim_measure x,
+                            sim_measure y, line *l, size_t *points) {
+    const sim_log *log = &g->runs[first].log;
+    *points = y >= SIM_CLIENT_UP ? log->client_count : log->round_count;
+    size_t in_x = *points;
+    l->x = calloc(*points + 1, sizeof *l->x);
+    l->y = calloc(*points + 1, sizeof *l->y);
+    l->low = calloc(*points + 1, sizeof *l->low);
+    l->high = calloc(*points + 1, sizeof *l->high);
+    FED_REQUIRE(l->x != NULL && l->y != NULL && l->low != NULL && l->high != NULL, FED_ENOMEM);
+    for (size_t k = first; k < g->count; k++) {
+        if (g->group[k] == g->group[first]) {
+            FED_TRY(add_values(&g->runs[k].log, x, l->x, l->low, &in_x));
+            FED_TRY(add_values(&g->runs[k].log, y, l->y, l->high, points));
+        }
+    }
+    end_mean(l, *points, members);
+    return FED_OK;
+}
+
+/** Return how many runs are in the first one's group, or 0 if an earlier run is in it. */
+static size_t members_of(const grouped *g, size_t first) {
+    size_t members = 0;
+    for (size_t k = 0; k < g->count; k++) {
+        if (g->group[k] == g->group[first] && k < first) {
+            return 0;
+        }
+        members += g->group[k] == g->group[first];
+    }
+    return members;
+}
+
+static fed_status read_values(const sim_log *log, sim_measure x, sim_measure y, line *l,
+                              size_t *points) {
+    FED_TRY(sim_measure_read(log, x, &l->x, points));
+    return sim_measure_read(log, y, &l->y, points);
+}
+
+/** Read the line of several runs, or of one. */
+static fed_status read_line(const grouped *g, size_t first, size_t members, sim_measure x,
+                            sim_measure y, line *l, sim_series *series) {
+    char letter[24];
+    const char *name = g->runs[first].name;
+    sim_run_letter(first, letter);
+    if (members > 1) {
+        FED_TRY(read_mean(g, first, members, x, y, l, &series->count));
+        snprintf(l->label, sizeof l->label, "%s x%zu", letter, members);
+        snprintf(l->title, sizeof l->title, "mean of %zu seeds, first %.200s", members, name);
+    } else {
+        FED_TRY(read_values(&g->runs[first].log, x, y, l, &series->count));
+        snprintf(l->label, sizeof l->label, "%s", letter);
+        snprintf(l->title, sizeof l->title, "%.255s", name);
+    }
+    series->style = g->group[first];
+    series->label = l->label;
+    series->title = l->title;
+    return FED_OK;
+}
+
+/** Read a line for each group, or of a single run one for each y. *found: how many. */
+static fed_status read_lines(const grouped *g, sim_measure x, const sim_measure *y, size_t y_count,
+                             line *lines, sim_series *series, size_t *found) {
+    for (size_t k = 0; k < g->count * y_count; k++) {
+        line *l = &lines[*found];
+        sim_series *s = &series[*found];
+        const size_t members = g->count > 1 ? members_of(g, k) : 1;
+        if (members == 0) {
+            continue;
+        }
+        (*found)++;
+        if (g->count > 1) {
+            FED_TRY(read_line(g, k, members, x, y[0], l, s));
+        } else {
+            FED_TRY(read_values(&g->runs[0].log, x, y[k], l, &s->count));
+            s->style = k;
+            s->label = y_count > 1 ? sim_measure_word[y[k]].word : NULL;
+        }
+        *s = (sim_series){s->label, s->title, s->style, l->x, l->y, l->low, l->high, s->count};
+    }
+    return FED_OK;
+}
+
 fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
                            const sim_measure *y, size_t y_count, fed_writer *w) {
     const size_t n = count * y_count;
+    size_t found = 0;
     sim_series *series = calloc(n, sizeof *series);
-    double **values = calloc(2 * n, sizeof *values);
-    char(*letters)[24] = calloc(n, sizeof *letters);
-    fed_status status = series != NULL && values != NULL && letters != NULL ? FED_OK : FED_ENOMEM;
-    for (size_t k = 0; status == FED_OK && k < n; k++) {
-        const sim_result *run = &runs[k / y_count];
-        const sim_measure what = y[k % y_count];
-        status = sim_measure_read(&run->log, x, &values[2 * k], &series[k].count);
-        if (status == FED_OK) {
-            status = sim_measure_read(&run->log, what, &values[2 * k + 1], &series[k].count);
-        }
-        series[k].x = values[2 * k];
-        series[k].y = values[2 * k + 1];
-        series[k].style = count > 1 ? sim_seeds_group(runs, k / y_count) : k;
-        series[k].title = count > 1 ? run->name : NULL;
-        series[k].label = count > 1     ? sim_run_letter(k / y_count, letters[k])
-                          : y_count > 1 ? sim_measure_word[what].word
-                                        : NULL;
+    line *lines = calloc(n, sizeof *lines);
+    size_t *group = calloc(n, sizeof *group);
+    const grouped g = {runs, count, group};
+    const bool room = series != NULL && lines != NULL && group != NULL;
+    fed_status status = room ? FED_OK : FED_ENOMEM;
+    if (status == FED_OK) {
+        sim_seeds_groups(runs, count, group);
+        status = read_lines(&g, x, y, y_count, lines, series, &found);
     }
     if (status == FED_OK) {
-        draw(series, n, x, y[0], title_of(y, y_count), w);
+        draw(series, found, x, y[0], title_of(y, y_count), w);
     }
-    for (size_t k = 0; values != NULL && k < 2 * n; k++) {
-        free(values[k]);
-    }
-    free(values);
+    free_lines(lines, n);
     free(series);
-    free(letters);
+    free(group);
     return status;
 }
 

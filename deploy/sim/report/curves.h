@@ -36,7 +36,8 @@ fed_status sim_measure_read(const sim_log *log, sim_measure what, double **value
                             size_t *count) FED_CHECKED;
 
 /** Write a plot of y[] against x. Of one run, all y[] are lines of the plot. Of several runs,
- * y_count is 1, and each run is a line. */
+ * y_count is 1, and each run is a line. Runs that differ only by their seed share a line: their
+ * mean, in a band of one standard deviation to each side. */
 fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
                            const sim_measure *y, size_t y_count, fed_writer *w) FED_CHECKED;
 

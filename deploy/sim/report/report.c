@@ -38,7 +38,7 @@ static const char style[] =
     "svg .tick,svg .name{fill:var(--soft)}svg .tick{font-variant-numeric:tabular-nums}"
     ".grid{stroke:var(--grid);stroke-width:1;fill:none}.axis{stroke:var(--edge);fill:none}"
     ".line{fill:none;stroke-width:1.7;stroke-linejoin:round;stroke-linecap:round}"
-    ".d1{stroke-dasharray:6 3.5}.d2{stroke-dasharray:1.5 3.5}"
+    ".band{stroke:none;opacity:.16}.d1{stroke-dasharray:6 3.5}.d2{stroke-dasharray:1.5 3.5}"
     ".cell{fill:var(--c0)}svg .heat{font-size:11.5px;font-variant-numeric:tabular-nums}"
     "svg .on{fill:var(--back)}svg .end{font-weight:600;paint-order:stroke;"
     "stroke:var(--back);stroke-width:3px;stroke-linejoin:round}\n";
@@ -61,9 +61,9 @@ static void write_style(fed_writer *w) {
     fed_write_printf(w, "<style>\n%s%s", style, table_style);
     for (unsigned k = 0; k < SIM_COLOURS; k++) {
         fed_write_printf(w,
-                         ".line.c%u{stroke:var(--c%u)}circle.c%u,svg text.c%u{fill:var(--c%u)}"
-                         "td.c%u{color:var(--c%u)}\n",
-                         k, k, k, k, k, k, k);
+                         ".line.c%u{stroke:var(--c%u)}circle.c%u,.band.c%u,svg text.c%u{fill:"
+                         "var(--c%u)}td.c%u{color:var(--c%u)}\n",
+                         k, k, k, k, k, k, k, k);
     }
     fed_write_printf(w, "</style>\n");
 }

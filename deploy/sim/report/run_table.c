@@ -15,14 +15,13 @@
 
 enum { CELL = 80 };
 
-/** Does another key decide the key `id` in all runs? `iterations` decides `rounds`. */
+/** Do other keys decide the key `id` in all runs? */
 static bool follows(const sim_result *runs, size_t count, sim_key_id id) {
-    bool said = id == SIM_ROUNDS;
-    for (size_t k = 0; k < count && said; k++) {
-        const char *iterations = runs[k].scenario.value[SIM_ITERATIONS];
-        said = iterations != NULL && strtod(iterations, NULL) > 0;
+    size_t idle = 0;
+    while (idle < count && sim_scenario_idle(&runs[idle].scenario, id)) {
+        idle++;
     }
-    return said;
+    return idle == count;
 }
 
 size_t sim_runs_differ(const sim_result *runs, size_t count, sim_key_id keys[SIM_KEYS]) {

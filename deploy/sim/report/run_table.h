@@ -5,8 +5,8 @@
 
 #include "deploy/sim/report/results.h"
 
-/** Find the keys that differ between runs, except the machine's, and `rounds` if `iterations` gives
- * it. Returns how many. */
+/** Find the keys that differ between runs, except the machine's, and those that say nothing of
+ * their own in any of them (sim_scenario_idle). Returns how many. */
 size_t sim_runs_differ(const sim_result *runs, size_t count, sim_key_id keys[SIM_KEYS]);
 
 /** Name a run by a letter, "A" for the first one; after "Z" by its number from 27 on. */

@@ -14,7 +14,10 @@ static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         const char *x = a->scenario.value[id] != NULL ? a->scenario.value[id] : "";
         const char *y = b->scenario.value[id] != NULL ? b->scenario.value[id] : "";
-        if (id != SIM_SEED && id != SIM_NAME && !sim_keys[id].machine && strcmp(x, y) != 0) {
+        const bool idle =
+            sim_scenario_idle(&a->scenario, id) && sim_scenario_idle(&b->scenario, id);
+        if (id != SIM_SEED && id != SIM_NAME && !sim_keys[id].machine && !idle &&
+            strcmp(x, y) != 0) {
             return false;
         }
     }
@@ -36,6 +39,14 @@ size_t sim_seeds_group(const sim_result *runs, size_t k) {
         group += first_of(runs, before) == before;
     }
     return group;
+}
+
+void sim_seeds_groups(const sim_result *runs, size_t count, size_t *group) {
+    size_t found = 0;
+    for (size_t k = 0; k < count; k++) {
+        const size_t first = first_of(runs, k);
+        group[k] = first < k ? group[first] : found++;
+    }
 }
 
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds) {
@@ -107,6 +118,8 @@ void sim_seeds_html(const sim_result *runs, size_t count, fed_writer *w) {
     if (begun) {
         fed_write_printf(w,
                          "</tbody></table>\n<p class=\"note\">Mean and standard deviation of the "
-                         "final test accuracy, in points.</p>\n");
+                         "final test accuracy, in points. In the plots, too, a line of several "
+                         "seeds is their mean, and the band has one standard deviation to each "
+                         "side.</p>\n");
     }
 }

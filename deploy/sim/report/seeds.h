@@ -14,6 +14,9 @@ typedef struct sim_seeds {
 /** Return the number of the k-th run's group, from 0. A group's lines have the same style. */
 size_t sim_seeds_group(const sim_result *runs, size_t k);
 
+/** Write the number of each run's group into group[count]. */
+void sim_seeds_groups(const sim_result *runs, size_t count, size_t *group);
+
 /** Compute the group whose first run is the k-th. Returns false if the k-th run is not the first of
  * its group, or if fewer than two of the group's runs have an accuracy. */
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds);

@@ -268,13 +268,17 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
 }
 
+static void say_here(double clients, double offline, char here[24]) {
+    snprintf(here, 24, "%.0f", clients - floor(offline * clients));
+}
+
 /** Set the defaults of cohort and goal: the clients that are not offline, and the cohort. */
 static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     double clients = 0, offline = 0;
     FED_TRY(sim_scenario_number(s, SIM_CLIENTS, &clients, err));
     FED_TRY(sim_scenario_number(s, SIM_OFFLINE, &offline, err));
     char here[24];
-    snprintf(here, sizeof here, "%.0f", clients - floor(offline * clients));
+    say_here(clients, offline, here);
     if (!is_given(s, SIM_COHORT)) {
         FED_TRY(sim_scenario_set(s, SIM_COHORT, here, "clients and offline", err));
     }
@@ -337,6 +341,38 @@ sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b)
         }
     }
     return SIM_KEYS;
+}
+
+static const char *text_of(const sim_scenario *s, sim_key_id id) {
+    return s->value[id] != NULL ? s->value[id] : "";
+}
+
+static bool is_everybody(const sim_scenario *s) {
+    char here[24];
+    say_here(strtod(text_of(s, SIM_CLIENTS), NULL), strtod(text_of(s, SIM_OFFLINE), NULL), here);
+    return strcmp(text_of(s, SIM_COHORT), here) == 0;
+}
+
+bool sim_scenario_idle(const sim_scenario *s, sim_key_id id) {
+    const char *optimizer = text_of(s, SIM_OPTIMIZER);
+    switch (id) {
+    case SIM_ROUNDS:
+        return strtod(text_of(s, SIM_ITERATIONS), NULL) > 0;
+    case SIM_LEARNING_RATE:
+        return strstr(optimizer, ":lr=") != NULL || strstr(optimizer, ",lr=") != NULL;
+    case SIM_COHORT:
+        return is_everybody(s);
+    case SIM_GOAL:
+        return strcmp(text_of(s, SIM_GOAL), text_of(s, SIM_COHORT)) == 0;
+    case SIM_DELTA:
+    case SIM_PARTICIPATIONS:
+    case SIM_APART:
+        return text_of(s, SIM_EPSILON)[0] == '\0';
+    case SIM_HOLDOUT:
+        return strtod(text_of(s, SIM_PERSONAL_STEPS), NULL) == 0;
+    default:
+        return false;
+    }
 }
 
 void sim_scenario_free(sim_scenario *s) {

@@ -54,6 +54,10 @@ fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to,
 /** Return the first key whose values differ; SIM_KEYS: none does. Keys about the machine, such as
  * threads, are not compared. */
 sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b);
+/** Return whether the key says nothing of its own about this run, because other keys decide: rounds
+ * beside iterations, learning_rate beside an optimizer with lr, cohort and goal that are what they
+ * would be anyway, delta without epsilon. s: complete. */
+bool sim_scenario_idle(const sim_scenario *s, sim_key_id id);
 /** Fail with the sentence "ORIGIN: key NAME WHY", where ORIGIN is the place of the key's value. */
 fed_status sim_scenario_refuse(const sim_scenario *s, sim_key_id id, const char *why,
                                fed_error *err);

@@ -241,6 +241,107 @@ FED_TEST(runs_that_differ_by_their_seed_have_a_mean_and_a_deviation) {
     }
 }
 
+static void make_up_seeds(sim_result runs[3]) {
+    static const char *const seeds[] = {"1", "2", "3"};
+    fed_error err = {0};
+    for (size_t k = 0; k < 3; k++) {
+        make_up_run(&runs[k], "sbc:p=0.01", 4, 2, 1);
+        assert_fed_ok_err(sim_scenario_set(&runs[k].scenario, SIM_SEED, seeds[k], "t", &err));
+        for (size_t r = 0; r < 2; r++) {
+            runs[k].log.rounds[r].accuracy = 0.5 + 0.2 * (double)r + 0.1 * (double)k;
+        }
+    }
+}
+
+static size_t count_of(const char *text, const char *what) {
+    size_t found = 0;
+    for (; (text = strstr(text, what)) != NULL; text++) {
+        found++;
+    }
+    return found;
+}
+
+/* Accuracies .5 .6 .7 and .7 .8 .9: a band from .5 to .7, and from .7 to .9. The axis goes from 0
+ * or less room below to above; equal differences of values are equal distances. */
+FED_TEST(runs_that_differ_by_their_seed_are_a_line_in_a_band) {
+    static const sim_measure accuracy[] = {SIM_ACCURACY};
+    sim_result runs[3];
+    fed_writer w;
+    double x[4], y[4], first = 0, last = 0, from = 0, to = 0;
+    make_up_seeds(runs);
+    fed_writer_growing(&w);
+    assert_fed_ok(sim_curves_draw(runs, 3, SIM_ROUND, accuracy, 1, &w));
+    fed_write_bytes(&w, "", 1);
+    const char *text = (const char *)w.data, *band = strstr(text, "<path class=\"band c0\" d=\"");
+    assert_non_null(band);
+    assert_int_equal(sscanf(band, "<path class=\"band c0\" d=\"M%lf %lfL%lf %lfL%lf %lfL%lf %lfZ",
+                            &x[0], &y[0], &x[1], &y[1], &x[2], &y[2], &x[3], &y[3]),
+                     8);
+    const char *drawn = strstr(text, "<path class=\"line c0 d0\" d=\"");
+    assert_non_null(drawn);
+    assert_int_equal(
+        sscanf(drawn, "<path class=\"line c0 d0\" d=\"M%lf %lfL%lf %lf", &from, &first, &to, &last),
+        4);
+    assert_true(x[0] == x[3] && x[1] == x[2] && from == x[0] && to == x[1]);
+    assert_true(fabs((y[3] - y[0]) - 2 * (first - y[0])) < 0.3);
+    assert_true(fabs((first - last) - (y[3] - y[0])) < 0.3);
+    assert_int_equal(count_of(text, "class=\"line"), 1);
+    assert_non_null(strstr(text, ">A x3</text>"));
+    fed_writer_free(&w);
+    runs[0].log.rounds[0].accuracy = (double)NAN;
+    char *page = page_of(runs, 3, "seeds");
+    assert_plain(page);
+    free(page);
+    for (size_t k = 0; k < 3; k++) {
+        sim_result_free(&runs[k]);
+    }
+}
+
+FED_TEST(a_key_that_says_nothing_of_its_own_names_no_run) {
+    static const char *const rates[] = {"0.1", "0.2"};
+    sim_key_id keys[SIM_KEYS];
+    sim_result runs[2];
+    sim_seeds seeds;
+    fed_error err = {0};
+    for (size_t k = 0; k < 2; k++) {
+        sim_scenario *s = &runs[k].scenario;
+        make_up_run(&runs[k], "float32", 4, 2, 1);
+        assert_fed_ok_err(sim_scenario_set(s, SIM_LEARNING_RATE, rates[k], "t", &err));
+        assert_fed_ok_err(sim_scenario_set(s, SIM_OPTIMIZER, "adam:lr=0.001", "t", &err));
+        assert_fed_ok_err(sim_scenario_set(s, SIM_DELTA, rates[k], "t", &err));
+        assert_fed_ok_err(sim_scenario_set(s, SIM_CLIENTS, k > 0 ? "8" : "4", "t", &err));
+        assert_fed_ok_err(sim_scenario_set(s, SIM_COHORT, k > 0 ? "8" : "4", "t", &err));
+        assert_fed_ok_err(sim_scenario_set(s, SIM_GOAL, k > 0 ? "8" : "4", "t", &err));
+    }
+    assert_int_equal(sim_runs_differ(runs, 2, keys), 1);
+    assert_int_equal(keys[0], SIM_CLIENTS);
+    assert_fed_ok_err(sim_scenario_set(&runs[1].scenario, SIM_COHORT, "2", "t", &err));
+    assert_int_equal(sim_runs_differ(runs, 2, keys), 3);
+    for (size_t k = 0; k < 2; k++) {
+        sim_scenario *s = &runs[k].scenario;
+        assert_fed_ok_err(sim_scenario_set(s, SIM_CLIENTS, "4", "t", &err));
+        assert_fed_ok_err(sim_scenario_set(s, SIM_COHORT, "4", "t", &err));
+        assert_fed_ok_err(sim_scenario_set(s, SIM_GOAL, "4", "t", &err));
+    }
+    assert_true(sim_seeds_of(runs, 2, 0, &seeds));
+    assert_fed_ok_err(sim_scenario_set(&runs[0].scenario, SIM_OPTIMIZER, "adam", "t", &err));
+    assert_fed_ok_err(sim_scenario_set(&runs[1].scenario, SIM_OPTIMIZER, "adam", "t", &err));
+    assert_false(sim_seeds_of(runs, 2, 0, &seeds));
+    assert_int_equal(sim_runs_differ(runs, 2, keys), 1);
+    assert_int_equal(keys[0], SIM_LEARNING_RATE);
+    sim_result_free(&runs[0]);
+    sim_result_free(&runs[1]);
+}
+
+FED_TEST(a_short_logarithmic_axis_has_ticks) {
+    sim_axis axis;
+    sim_axis_fit(&axis, SIM_PERCENT, 0.743, 0.84, true);
+    assert_true(axis.log && axis.tick_count >= 2);
+    for (size_t k = 0; k < axis.tick_count; k++) {
+        assert_true(axis.tick[k] >= axis.low && axis.tick[k] <= axis.high);
+    }
+}
+
 FED_TEST(ticks_are_round_and_within_the_axis) {
     sim_axis axis;
     char text[24];
