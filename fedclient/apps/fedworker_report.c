@@ -188,6 +188,19 @@ static void write_times(fed_writer *out, const fedworker_result *result, const f
                      m.step, predict(result, sum));
 }
 
+/** Write how large the counted values were, as in feddc_exchange_counts, all workers together. */
+static void write_spread(fed_writer *out, const fedworker_result *result) {
+    fed_write_printf(out, "  \"spread\": [");
+    for (size_t k = 0; k < FEDDC_SPREAD; k++) {
+        uint64_t values = 0;
+        for (uint32_t r = 0; r < result->workers; r++) {
+            values += result->tally[r].spread[k];
+        }
+        fed_write_printf(out, "%s%" PRIu64, k > 0 ? ", " : "", values);
+    }
+    fed_write_printf(out, "],\n");
+}
+
 static void write_all(fed_writer *out, const fedworker_result *result, const feddc_times *sum) {
     const fedworker_options *o = result->job->o;
     uint64_t zeroed = 0, coded = 0;
@@ -214,6 +227,7 @@ static void write_all(fed_writer *out, const fedworker_result *result, const fed
     write_quality(out, result);
     write_times(out, result, sum);
     fed_write_printf(out, "  \"zeroed\": %.6g,\n", coded > 0 ? (double)zeroed / (double)coded : 0);
+    write_spread(out, result);
     write_list(out, "sent_bytes", result, offsetof(feddc_worker_tally, sent_bytes), ",");
     write_list(out, "received_bytes", result, offsetof(feddc_worker_tally, received_bytes), "");
     fed_write_printf(out, "}\n");

@@ -159,6 +159,17 @@ size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard) {
     return c->values->gpu != NULL && bytes < values ? values : bytes;
 }
 
+void feddc_spread_add(uint64_t spread[FEDDC_SPREAD], const float *x, size_t n) {
+    enum { MANTISSA = 23, EXPONENT = 0xff, BIAS = 127 };
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        const uint32_t exponent = bits >> MANTISSA & EXPONENT;
+        const uint32_t below = exponent < BIAS ? BIAS - exponent : 0;
+        spread[below < FEDDC_SPREAD ? below : FEDDC_SPREAD - 1]++;
+    }
+}
+
 static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const uint8_t *src,
                               size_t len) {
     uint64_t zeroed = 0;
@@ -166,6 +177,9 @@ static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const ui
     FED_TRY(feddc_values_zeroed(c->values, x, c->back, n, &zeroed));
     c->counts.zeroed += zeroed;
     c->counts.coded += n;
+    if (c->values->gpu == NULL) {
+        feddc_spread_add(c->counts.spread, x, n);
+    }
     return FED_OK;
 }
 

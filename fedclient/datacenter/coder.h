@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "fed/error.h"
+#include "feddc/exchange.h"
 #include "fedclient/datacenter/gpu_values.h"
 #include "fedclient/datacenter/plan.h"
 #include "fedcodec/codec.h"
@@ -81,7 +82,11 @@ fed_status feddc_coder_restore(feddc_coder *coder, const float *residual,
  * count. */
 typedef struct feddc_coder_counts {
     uint64_t zeroed, coded;
+    uint64_t spread[FEDDC_SPREAD]; /* how large these values were, as in feddc_exchange_counts */
 } feddc_coder_counts;
+
+/** Count the magnitudes of x[n] in the host's memory. */
+void feddc_spread_add(uint64_t spread[FEDDC_SPREAD], const float *x, size_t n);
 
 const feddc_coder_counts *feddc_coder_count(const feddc_coder *coder);
 

@@ -116,8 +116,10 @@ static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
                                   .bucket = bucket,
                                   .what = FEDDC_EXCHANGE});
     if (e->nic.kind == FEDDC_NIC_NONE) {
-        e->counts.zeroed = feddc_coder_count(e->push)->zeroed;
-        e->counts.coded = feddc_coder_count(e->push)->coded;
+        const feddc_coder_counts *counts = feddc_coder_count(e->push);
+        e->counts.zeroed = counts->zeroed;
+        e->counts.coded = counts->coded;
+        memcpy(e->counts.spread, counts->spread, sizeof counts->spread);
     }
     e->retry = true;
     while (e->first_open[slot] < e->plan.buckets &&
@@ -228,6 +230,7 @@ static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const f
     pthread_mutex_lock(&e->lock);
     e->counts.zeroed += zeroed;
     e->counts.coded += n;
+    feddc_spread_add(e->counts.spread, grad, n);
     pthread_mutex_unlock(&e->lock);
 }
 

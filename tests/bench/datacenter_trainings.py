@@ -5,6 +5,7 @@
                                            optimizer at the owner; 6,400 steps, 25 % of the paper's (--whole: 25,600)
     datacenter_trainings.py run hdc        INCEPTIONN, figures 13 and 14, table III: HDC on MNIST, 4 workers, 10,000 steps
     datacenter_trainings.py run cdsgd      CD-SGD, figure 6: LeNet on MNIST, 2 and 4 workers, the paper's threshold and rates
+    datacenter_trainings.py run rates      CD-SGD: at which rates a local step diverges, and plain SGD; 938 steps, 2 workers
     datacenter_trainings.py page NAME      print the tables of docs/results/workers-NAME.md, and write data/workers-NAME.svg
 
     --build DIR   where bin/fedworker is (build/release)      --data DIR     the data set (build/data/mnist, build/data/cifar10)
@@ -26,7 +27,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-FIELDS = ["design", "seed", "step", "accuracy", "loss", "push_bits", "pull_bits", "zeroed", "seconds"]
+FIELDS = ["design", "seed", "step", "accuracy", "loss", "push_bits", "pull_bits", "zeroed", "seconds", "classes"]
 Row = dict[str, str]
 
 
@@ -39,6 +40,10 @@ class Figure:
     steps: int
     segment: int  # steps between two lines of the CSV
     designs: dict[str, list[str]] = field(default_factory=dict)
+    longer: dict[str, int] = field(default_factory=dict)  # designs that train for more steps
+
+    def steps_of(self, design: str) -> int:
+        return self.longer.get(design, self.steps)
 
 
 def coded(codec: str) -> list[str]:
@@ -63,12 +68,19 @@ def resnet(whole: bool) -> Figure:
 
 def hdc() -> Figure:
     # table I: batches of 25, rate 0.1, divided by 5 each 2,000 steps, momentum 0.9, weight decay 0.00005, 10,000 steps
-    words = ["--model", "hdc", "--workers", "4", "--batch", "25", "--optimizer",
-             "momentum:lr=0.1,decay=0.00005+step:every=2000,factor=0.2", "--collective", "ring"]
-    designs = {"float32": ["--sync", "ssgd"]}
+    words = ["--model", "hdc", "--workers", "4", "--batch", "25", "--collective", "ring"]
+
+    def rate(every: int) -> list[str]:
+        return ["--optimizer", f"momentum:lr=0.1,decay=0.00005+step:every={every},factor=0.2"]
+
+    designs = {"float32": [*rate(2000), "--sync", "ssgd"]}
     for e in (10, 8, 6):
-        designs[f"inceptionn:e={e}"] = coded(f"inceptionn:e={e}")
-    return Figure("build/data/mnist", words, 10000, 1000, designs)
+        designs[f"inceptionn:e={e}"] = [*rate(2000), *coded(f"inceptionn:e={e}")]
+    # figure 13: the same accuracy after one or two epochs more; an epoch has 600 steps
+    longer = {"inceptionn:e=10, 1 epoch more": 10600, "inceptionn:e=10, 2 epochs more": 11200}
+    for name, steps in longer.items():
+        designs[name] = [*rate(steps // 5), *coded("inceptionn:e=10")]
+    return Figure("build/data/mnist", words, 10000, 1000, designs, longer)
 
 
 def lenet() -> Figure:
@@ -90,8 +102,26 @@ def lenet() -> Figure:
     return Figure("build/data/mnist", words, 3750, 469, designs)
 
 
+# the LeNet of MXNet's example; ours has no activation after the convolutions, and relu after the dense layer
+TANH = "input 1x28x28 | conv 20 5x5 | tanh | maxpool 2 | conv 50 5x5 | tanh | maxpool 2 | dense 500 | tanh | dense 10"
+
+
+def rates() -> Figure:
+    words = ["--batch", "32", "--collective", "star", "--workers", "2"]
+    designs: dict[str, list[str]] = {}
+    for net, model in (("lenet5-caffe", "lenet5-caffe"), ("tanh", TANH)):
+        for rate in ("0.1", "0.2", "0.4", "0.8"):
+            designs[f"{net}, ssgd, rate {rate}"] = ["--model", model, "--sync", "ssgd", "--optimizer", f"sgd:lr={rate}"]
+        for warm in ("20", "469"):
+            for rate in ("0.1", "0.2", "0.3", "0.4"):
+                designs[f"{net}, cdsgd, warm-up {warm}, local rate {rate}"] = [
+                    "--model", model, "--sync", f"cdsgd:n={warm},k=2", "--local-lr", rate, "--optimizer", "sgd:lr=0.1",
+                    "--codec", "twobit:t=0.5"]
+    return Figure("build/data/mnist", words, 938, 469, designs)
+
+
 def figure_of(name: str, whole: bool) -> Figure:
-    return resnet(whole) if name == "3lc" else hdc() if name == "hdc" else lenet()
+    return {"3lc": lambda: resnet(whole), "hdc": hdc, "cdsgd": lenet, "rates": rates}[name]()
 
 
 def read_rows(path: str) -> list[Row]:
@@ -109,6 +139,16 @@ def add_row(path: str, row: Row) -> None:
         if fresh:
             writer.writeheader()
         writer.writerow(row)
+
+
+def classes_of(design: str, told: dict[str, object]) -> str:
+    """Shares of the values that travel as 2, 10, 18 and 34 bits, from the summary's counts by size."""
+    spread = told.get("spread")
+    if not design.startswith("inceptionn:e=") or not isinstance(spread, list) or sum(spread) == 0:
+        return ""
+    e = int(design.split("=")[1].split(",")[0])
+    parts = [spread[e + 1:], spread[e // 2 + 1:e + 1], spread[1:e // 2 + 1], spread[:1]]
+    return " ".join(f"{sum(part) / sum(spread):.5f}" for part in parts)
 
 
 def bits_of(summary: dict[str, object], key: str, steps: int) -> str:
@@ -151,14 +191,15 @@ class Runner:
             told = json.load(file)
         row.update(accuracy=f"{told['test_accuracy']:.4f}", loss=f"{told['test_loss']:.4f}",
                    push_bits=bits_of(told, "sent_bytes", end - begin), pull_bits=bits_of(told, "received_bytes", end - begin),
-                   zeroed=f"{told['zeroed']:.4f}", seconds=f"{told['seconds']:.1f}")
+                   zeroed=f"{told['zeroed']:.4f}", seconds=f"{told['seconds']:.1f}", classes=classes_of(design, told))
         add_row(self.csv, row)
         return True
 
     def train(self, design: str, seed: int) -> None:
         mine = [row for row in read_rows(self.csv) if row["design"] == design and row["seed"] == str(seed)]
         step = int(mine[-1]["step"]) if mine else 0
-        last = min(self.options.steps or self.figure.steps, self.figure.steps)
+        steps = self.figure.steps_of(design)
+        last = min(self.options.steps or steps, steps)
         if mine and mine[-1]["accuracy"] == "diverged":
             return
         while step < last:
@@ -204,6 +245,25 @@ def print_table(rows: list[Row]) -> None:
               f"{mean_bits(first, 'push_bits'):.3f} | {mean_bits(first, 'pull_bits'):.3f} |")
 
 
+def print_classes(rows: list[Row]) -> None:
+    """INCEPTIONN's table III: the values by class. The mean over all segments, first seed."""
+    counted = {design: [row for row in own if row.get("classes") and row["seed"] == own[0]["seed"]]
+               for design, own in curves(rows).items()}
+    counted = {design: own for design, own in counted.items() if own}
+    if not counted:
+        return
+    print("\n| design | 2 bits | 10 bits | 18 bits | 34 bits | mean |\n|---|--:|--:|--:|--:|--:|")
+    for design, own in counted.items():
+        step, total = 0, [0.0] * 4
+        for row in own:
+            for k, share in enumerate(row["classes"].split()):
+                total[k] += float(share) * (int(row["step"]) - step)
+            step = int(row["step"])
+        shares = [part / step for part in total]
+        mean = sum(bits * share for bits, share in zip((2, 10, 18, 34), shares))
+        print(f"| {design} | {' | '.join(f'{100 * share:.2f} %' for share in shares)} | {mean:.2f} |")
+
+
 COLOURS = ["#0a66a8", "#c0392b", "#1e8449", "#8e44ad", "#b9770e", "#117a8b", "#7f8c8d", "#d35400", "#2c3e50", "#a569bd", "#58d68d"]
 
 
@@ -245,7 +305,7 @@ def plot(rows: list[Row], path: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "page"])
-    parser.add_argument("name", choices=["3lc", "hdc", "cdsgd"])
+    parser.add_argument("name", choices=["3lc", "hdc", "cdsgd", "rates"])
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--data", default="")
     parser.add_argument("--results", default="docs/results/data")
@@ -262,7 +322,10 @@ def main() -> None:
         rows = read_rows(path)
         if not rows:
             sys.exit(f"there is no {path} yet: datacenter_trainings.py run {options.name}")
+        order = list(figure.designs)
+        rows.sort(key=lambda row: (order.index(row["design"]), int(row["seed"]), int(row["step"])))
         print_table(rows)
+        print_classes(rows)
         plot(rows, path.replace(".csv", ".svg"))
         return
     runner = Runner(options, figure)

@@ -15,6 +15,9 @@ static void add_counts(feddc_exchange_counts *sum, const feddc_exchange_counts *
     sum->messages += one * c->messages;
     sum->zeroed += one * c->zeroed;
     sum->coded += one * c->coded;
+    for (size_t k = 0; k < FEDDC_SPREAD; k++) {
+        sum->spread[k] += one * c->spread[k];
+    }
     sum->encode_s += sign * c->encode_s;
     sum->decode_s += sign * c->decode_s;
     sum->sum_s += sign * c->sum_s;
@@ -120,23 +123,25 @@ static feddc_worker_tally tally_of(feddc_worker *w) {
     feddc_worker_count_in(w, 1);
     const feddc_exchange_counts c = w->earlier;
     feddc_worker_count_in(w, -1);
-    return (feddc_worker_tally){.digest = fed_digest(w->params, w->o.arch->layout.size),
-                                .steps = w->steps,
-                                .loss = w->losses > 0 ? w->loss / (double)w->losses : 0,
-                                .step_s = w->step_s,
-                                .forward_s = w->phase_s[FEDDC_FORWARD],
-                                .backward_s = w->phase_s[FEDDC_BACKWARD],
-                                .update_s = w->phase_s[FEDDC_UPDATING],
-                                .exposed_s = w->phase_s[FEDDC_WAITING],
-                                .exchange_s = c.exchange_s,
-                                .encode_s = c.encode_s,
-                                .decode_s = c.decode_s,
-                                .sum_s = c.sum_s,
-                                .sent_bytes = c.sent_bytes,
-                                .received_bytes = c.received_bytes,
-                                .messages = c.messages,
-                                .zeroed = c.zeroed,
-                                .coded = c.coded};
+    feddc_worker_tally t = {.digest = fed_digest(w->params, w->o.arch->layout.size),
+                            .steps = w->steps,
+                            .loss = w->losses > 0 ? w->loss / (double)w->losses : 0,
+                            .step_s = w->step_s,
+                            .forward_s = w->phase_s[FEDDC_FORWARD],
+                            .backward_s = w->phase_s[FEDDC_BACKWARD],
+                            .update_s = w->phase_s[FEDDC_UPDATING],
+                            .exposed_s = w->phase_s[FEDDC_WAITING],
+                            .exchange_s = c.exchange_s,
+                            .encode_s = c.encode_s,
+                            .decode_s = c.decode_s,
+                            .sum_s = c.sum_s,
+                            .sent_bytes = c.sent_bytes,
+                            .received_bytes = c.received_bytes,
+                            .messages = c.messages,
+                            .zeroed = c.zeroed,
+                            .coded = c.coded};
+    memcpy(t.spread, c.spread, sizeof t.spread);
+    return t;
 }
 
 static fed_status compare_digests(const feddc_worker *w, const feddc_worker_tally *tally,

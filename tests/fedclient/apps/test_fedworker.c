@@ -15,6 +15,7 @@
 #include "fed_digits.h"
 #include "fed_port.h"
 #include "fed_program.h"
+#include "feddc/exchange.h"
 #include "feddc/link.h"
 
 static fed_program worker;
@@ -52,6 +53,20 @@ static void digest_of(const char *options, char digest[32]) {
     assert_int_equal(strlen(digest), 16);
     assert_true(number(root, "test_accuracy") > 0.7);
     json_decref(root);
+}
+
+/** What became 0 was below 2^-7: of a value that travels in 8 bits, 7 tell the magnitude. */
+static void assert_spread(json_t *root, double zeroed) {
+    json_t *spread = json_object_get(root, "spread");
+    double all = 0, small = 0;
+    assert_int_equal(json_array_size(spread), FEDDC_SPREAD);
+    for (size_t k = 0; k < FEDDC_SPREAD; k++) {
+        const double values = json_number_value(json_array_get(spread, k));
+        all += values;
+        small += k > 7 ? values : 0;
+    }
+    assert_true(all > 0 && small < all);
+    assert_true(zeroed <= small / all + 1e-6);
 }
 
 FED_TEST(threads_and_processes_leave_the_same_bits) {
@@ -146,8 +161,19 @@ FED_TEST(the_summary_says_what_was_sent) {
     root = summary();
     assert_string_equal(json_string_value(json_object_get(root, "nic")), "inline:e=8");
     assert_true(number(root, "zeroed") > 0 && number(root, "zeroed") < 1);
+    assert_spread(root, number(root, "zeroed"));
     json_decref(root);
     assert_says(&worker, "the nic inline:e=8");
+}
+
+FED_TEST(the_summary_counts_what_a_codec_without_a_residual_codes) {
+    assert_runs(&worker,
+                TRAIN
+                "--steps 40 --workers 2 --summary out.json --sync bitsgd --codec inceptionn:e=9",
+                0, "");
+    json_t *root = summary();
+    assert_spread(root, number(root, "zeroed"));
+    json_decref(root);
 }
 
 FED_TEST(training_goes_on_from_a_checkpoint) {

@@ -257,10 +257,25 @@ FED_TEST(values_that_became_zero_are_counted_now_and_then) {
             coded = feddc_coder_count(s.coder)->coded;
             assert_int_equal(coded, first->n);
             assert_int_equal(feddc_coder_count(s.coder)->zeroed, first->n - 2);
+            assert_int_equal(feddc_coder_count(s.coder)->spread[0], 1);
+            assert_int_equal(feddc_coder_count(s.coder)->spread[FEDDC_SPREAD - 1], first->n - 1);
         }
     }
     assert_in_range(feddc_coder_count(s.coder)->coded, coded + 1, 17 * coded / 2);
     close_side(&s);
+}
+
+FED_TEST(magnitudes_are_counted_by_powers_of_two) {
+    static const float x[] = {INFINITY,       -3.0f,    1.0f,      -0x1.fffffep-1f, 0.5f,
+                              0x1.fffffep-2f, 0x1p-15f, -0x1p-15f, 0x1p-16f,        0x1.fp-16f,
+                              0.0f,           -0.0f,    0x1p-149f};
+    uint64_t spread[FEDDC_SPREAD] = {0};
+    feddc_spread_add(spread, x, sizeof x / sizeof x[0]);
+    assert_int_equal(spread[0], 3);
+    assert_int_equal(spread[1], 2);
+    assert_int_equal(spread[2], 1);
+    assert_int_equal(spread[15], 2);
+    assert_int_equal(spread[16], 5);
 }
 
 FED_TEST(a_codec_with_a_second_stage_is_refused) {

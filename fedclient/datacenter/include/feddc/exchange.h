@@ -225,6 +225,10 @@ fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) FED_CHECKED;
  * any thread. */
 void feddc_exchange_abort(feddc_exchange *x, const char *why);
 
+/** Of the values that are counted, spread[0] are 1 or more, spread[k] from 2^-k up to 2^(1-k), and
+ * the last one has all that are smaller. Signs do not matter. */
+enum { FEDDC_SPREAD = 17 };
+
 /** Counts of an exchange since its opening. */
 typedef struct feddc_exchange_counts {
     /* bytes of messages and heads; a worker counts received bytes only of complete steps */
@@ -236,6 +240,7 @@ typedef struct feddc_exchange_counts {
     /* of `coded` sampled values, `zeroed` became 0 by the nic or by a push codec without a
      * residual */
     uint64_t zeroed, coded;
+    uint64_t spread[FEDDC_SPREAD]; /* of these values, before; not counted on a GPU */
 } feddc_exchange_counts;
 
 void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts);

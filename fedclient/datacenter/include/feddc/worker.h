@@ -136,7 +136,7 @@ typedef struct feddc_worker_tally {
     double exposed_s;             /* time of waiting for sums */
     double exchange_s, encode_s, decode_s, sum_s; /* as in feddc_exchange_counts */
     uint64_t sent_bytes, received_bytes, messages;
-    uint64_t zeroed, coded;
+    uint64_t zeroed, coded, spread[FEDDC_SPREAD];
 } feddc_worker_tally;
 
 /**
