@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 #include "fed/error.h"
-#include "feddc/exchange.h"
 #include "fedclient/datacenter/gpu_values.h"
 #include "fedclient/datacenter/plan.h"
 #include "fedcodec/codec.h"
+#include "feddc/exchange.h"
 
 /* If all slices of a shard are float32, the shard's message is the values in host byte order; the
  * link's handshake checks that all ranks have the same order. Otherwise the message has a u32
