@@ -56,6 +56,21 @@ static fed_status check_helper(const sim_options *o, const char *named, fed_erro
                     o->task);
 }
 
+/** Hold back what models are measured on, if that is asked. */
+static fed_status hold_back(sim_clients *clients, const json_t *task, fed_error *err) {
+    const float fraction = (float)json_number_value(json_object_get(task, "holdout"));
+    if (!sim_measures_clients(clients->options)) {
+        return FED_OK;
+    }
+    if (fraction == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "evaluate=clients measures on what the clients hold back, and they hold "
+                        "nothing back: give holdout, such as holdout=0.2");
+    }
+    const json_int_t seed = json_integer_value(json_object_get(task, "seed"));
+    return sim_clients_hold(clients, (double)fraction, (uint64_t)seed, err);
+}
+
 /** Read what the run needs of the task file. The coordinator checks the file itself. */
 static fed_status read_task(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
@@ -69,6 +84,9 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
     fed_status fits = check_model(clients, json_string_value(json_object_get(task, "model")), err);
     if (fits == FED_OK) {
         fits = check_helper(o, json_string_value(json_object_get(task, "helper")), err);
+    }
+    if (fits == FED_OK) {
+        fits = hold_back(clients, task, err);
     }
     json_decref(task);
     FED_TRY(fits);

@@ -181,6 +181,15 @@ fed_status sim_clients_open(sim_clients *clients, fed_error *err) {
     return sim_has_trainers(o) ? FED_OK : open_shards(clients, err);
 }
 
+fed_status sim_clients_hold(sim_clients *clients, double fraction, uint64_t seed, fed_error *err) {
+    for (uint32_t k = 0; k < clients->options->clients; k++) {
+        sim_client *client = &clients->client[k];
+        FED_TRY(fedtrain_share_hold(&client->share, fraction, seed, &client->held, err));
+        client->holds = true;
+    }
+    return FED_OK;
+}
+
 void sim_clients_close(sim_clients *clients) {
     for (size_t k = 0; k < clients->client_count; k++) {
         fedtrain_share_free(&clients->client[k].share);

@@ -44,8 +44,8 @@ typedef struct sim_client_kept {
     uint64_t digest; /* digest of the final model */
     /* Of the newest personal model, on the client's held data: accuracy of the shared model that it
      * was made from, and its own. */
-    double shared, personal;
-    uint64_t held;         /* samples held; 0: there is no such accuracy */
+    double shared, personal; /* personal NAN: there is no personal model */
+    uint64_t held;           /* samples held; 0: there is no such accuracy */
     uint32_t round, again; /* newest round trained in; number of earlier trainings in that round */
     uint32_t counted, refused;
     uint32_t last_counted;   /* newest round that counted the client's update */
@@ -163,6 +163,9 @@ fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_C
 bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
 /** Return whether other programs train. */
 bool sim_has_trainers(const sim_options *options);
+/** Take the task's holdout out of each client's shard, before any client trains. */
+fed_status sim_clients_hold(sim_clients *clients, double fraction, uint64_t seed,
+                            fed_error *err) FED_CHECKED;
 /** Return whether options->evaluate_every asks to measure that version of the model. The final
  * model is measured whatever this function returns. */
 bool sim_wants_measured(const sim_options *options, uint32_t version);

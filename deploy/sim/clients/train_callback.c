@@ -227,6 +227,56 @@ static fed_status measure_here(const sim_client *client, fedclient_round *round,
     return FED_OK;
 }
 
+/** Note how good a model is on what one client holds back. */
+static void note_held(sim_client *client, const fedclient_round *round,
+                      const fedtrain_score *score) {
+    client->kept.held = score->samples;
+    client->kept.shared = accuracy_of(score);
+    client->kept.personal = round->task->personal_steps > 0 ? client->kept.personal : (double)NAN;
+}
+
+/** Measure the model on what each client holds back; *measured is about all these samples. */
+static fed_status measure_clients(const sim_client *evaluator, fedclient_round *round,
+                                  sim_trained *measured, fed_error *err) {
+    sim_clients *clients = evaluator->clients;
+    const bool numbers = round->arch->loss == FED_LOSS_SQUARED;
+    const int64_t before = fed_clock_thread_cpu_us();
+    uint64_t samples = 0, correct = 0;
+    double loss = 0;
+    for (uint32_t k = 0; k < clients->options->clients; k++) {
+        sim_client *client = &clients->client[k];
+        fedtrain_score score = {0};
+        FED_TRY(fedtrain_share_score(evaluator->worker->net, evaluate_batch(round), &clients->train,
+                                     &client->held, round->values, &score, err));
+        samples += score.samples;
+        correct += score.correct;
+        loss += (double)score.loss * (double)score.samples;
+        if (score.samples > 0 && !numbers) {
+            pthread_mutex_lock(&clients->mutex);
+            note_held(client, round, &score);
+            pthread_mutex_unlock(&clients->mutex);
+        }
+    }
+    if (samples == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "no client has samples to hold back: choose fewer clients, or leave "
+                        "evaluate=clients out");
+    }
+    round->loss = (float)(loss / (double)samples);
+    *measured = (sim_trained){.samples = (uint32_t)samples,
+                              .correct = numbers ? SIM_NO_CORRECT : (uint32_t)correct,
+                              .cpu_us = (uint64_t)(fed_clock_thread_cpu_us() - before)};
+    return FED_OK;
+}
+
+static fed_status measure(sim_client *client, fedclient_round *round, sim_trained *measured,
+                          fed_error *err) {
+    const sim_options *o = client->clients->options;
+    return sim_has_trainers(o)       ? ask_trainer(client, round, measured, err)
+           : sim_measures_clients(o) ? measure_clients(client, round, measured, err)
+                                     : measure_here(client, round, measured, err);
+}
+
 static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error *err) {
     sim_clients *clients = client->clients;
     sim_trained measured = {0};
@@ -234,8 +284,7 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
     if (time != NULL) {
         time->measures(time->user, client->k, round->version);
     }
-    FED_TRY(sim_has_trainers(clients->options) ? ask_trainer(client, round, &measured, err)
-                                               : measure_here(client, round, &measured, err));
+    FED_TRY(measure(client, round, &measured, err));
     const bool counts = measured.correct != SIM_NO_CORRECT;
     round->samples = measured.samples;
     round->correct = counts ? measured.correct : FEDCLIENT_NO_CORRECT;

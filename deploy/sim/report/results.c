@@ -154,14 +154,15 @@ static void write_clients(const sim_log *log, fed_writer *w) {
     }
 }
 
-/** Nothing is written where no client has a personal model. */
+/** Nothing is written where no client holds anything back. */
 static void write_personal(const sim_log *log, fed_writer *w) {
     for (size_t k = 0; k < log->client_count; k++) {
         const sim_account *a = &log->clients[k];
         if (a->held > 0) {
-            fed_write_printf(w, "%s%zu,%" PRIu64 ",%.9g,%.9g\n",
-                             w->len == 0 ? sim_personal_header : "", k, a->held, a->shared,
-                             a->personal);
+            fed_write_printf(w, "%s%zu,%" PRIu64 ",%.9g", w->len == 0 ? sim_personal_header : "", k,
+                             a->held, a->shared);
+            write_number(w, a->personal);
+            fed_write_printf(w, "\n");
         }
     }
 }
@@ -211,9 +212,10 @@ static json_t *summary_of(const sim_log *log) {
 }
 
 static json_t *personal_of(const sim_personal *p) {
-    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "clients", (json_int_t)p->clients,
+    return json_pack("{s:I, s:f, s:f, s:f, s:o, s:o}", "clients", (json_int_t)p->clients,
                      "shared_accuracy", p->shared, "shared_worst_tenth", p->shared_worst,
-                     "personal_accuracy", p->personal, "personal_worst_tenth", p->personal_worst);
+                     "shared_variance", p->shared_variance, "personal_accuracy", real(p->personal),
+                     "personal_worst_tenth", real(p->personal_worst));
 }
 
 static fed_status write_summary(const sim_log *log, fed_writer *w) {

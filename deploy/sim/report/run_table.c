@@ -70,6 +70,14 @@ static void say_accuracy(const sim_log *log, const sim_totals *t, char dst[CELL]
     say_share(sim_log_accuracy(log), dst);
 }
 
+/** Nothing is said where no client holds anything back. */
+static void say_worst(const sim_log *log, const sim_totals *t, char dst[CELL]) {
+    sim_personal p = {0};
+    (void)t;
+    const bool some = sim_log_personal(log, &p) == FED_OK && p.clients > 0;
+    say_share(some ? p.shared_worst : (double)NAN, dst);
+}
+
 static void say_rounds(const sim_log *log, const sim_totals *t, char dst[CELL]) {
     (void)t;
     snprintf(dst, CELL, "%zu%s", log->round_count, log->finished ? "" : ", stopped");
@@ -131,6 +139,7 @@ static const struct {
     say_cell say;
 } columns[] = {
     {"accuracy", "accuracy of the last model that was measured, on the test data", say_accuracy},
+    {"worst tenth", "mean of the tenth of the clients whom the model serves worst", say_worst},
     {"rounds", "rounds committed", say_rounds},
     {"up/client", "bytes sent, per client", say_up},
     {"down/client", "bytes received, per client", say_down},
@@ -146,6 +155,22 @@ static const struct {
     {"wall", "time that the run took", say_wall},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
+
+/** List the columns to show: that of the worst tenth only where a run has it. Returns how many. */
+static size_t choose_columns(const sim_result *runs, size_t count, size_t shown[COLUMNS]) {
+    size_t found = 0;
+    for (size_t c = 0; c < COLUMNS; c++) {
+        bool some = columns[c].say != say_worst;
+        for (size_t k = 0; k < count && !some; k++) {
+            char cell[CELL];
+            say_worst(&runs[k].log, NULL, cell);
+            some = strcmp(cell, "-") != 0;
+        }
+        shown[found] = c;
+        found += some;
+    }
+    return found;
+}
 
 /** Count the characters, not the bytes, of a text in UTF-8. */
 static size_t length_of(const char *text) {
@@ -167,29 +192,30 @@ static void pad(fed_writer *w, size_t wide, const char *text, bool right) {
 }
 
 void sim_table_text(const sim_result *runs, size_t count, fed_writer *w) {
-    size_t wide[COLUMNS], name = strlen("run");
+    size_t wide[COLUMNS], shown[COLUMNS], name = strlen("run");
+    const size_t column_count = choose_columns(runs, count, shown);
     char cell[CELL];
     for (size_t k = 0; k < count; k++) {
         name = length_of(runs[k].name) > name ? length_of(runs[k].name) : name;
     }
-    for (size_t c = 0; c < COLUMNS; c++) {
-        wide[c] = strlen(columns[c].name);
+    for (size_t c = 0; c < column_count; c++) {
+        wide[c] = strlen(columns[shown[c]].name);
         for (size_t k = 0; k < count; k++) {
             const sim_totals t = sim_log_totals(&runs[k].log);
-            columns[c].say(&runs[k].log, &t, cell);
+            columns[shown[c]].say(&runs[k].log, &t, cell);
             wide[c] = length_of(cell) > wide[c] ? length_of(cell) : wide[c];
         }
     }
     pad(w, name, "run", false);
-    for (size_t c = 0; c < COLUMNS; c++) {
-        pad(w, wide[c] + 2, columns[c].name, true);
+    for (size_t c = 0; c < column_count; c++) {
+        pad(w, wide[c] + 2, columns[shown[c]].name, true);
     }
     fed_write_printf(w, "\n");
     for (size_t k = 0; k < count; k++) {
         const sim_totals t = sim_log_totals(&runs[k].log);
         pad(w, name, runs[k].name, false);
-        for (size_t c = 0; c < COLUMNS; c++) {
-            columns[c].say(&runs[k].log, &t, cell);
+        for (size_t c = 0; c < column_count; c++) {
+            columns[shown[c]].say(&runs[k].log, &t, cell);
             pad(w, wide[c] + 2, cell, true);
         }
         fed_write_printf(w, "\n");
@@ -216,13 +242,14 @@ static void write_key_cells(const sim_result *run, const sim_key_id *keys, size_
     }
 }
 
-static void write_html_row(const sim_result *runs, size_t index, bool named, const sim_key_id *keys,
-                           size_t key_count, fed_writer *w) {
+static void write_html_row(const sim_result *runs, size_t count, size_t index, bool named,
+                           const sim_key_id *keys, size_t key_count, fed_writer *w) {
     const sim_result *run = &runs[index];
     const sim_totals t = sim_log_totals(&run->log);
     const size_t style = sim_seeds_group(runs, index);
     const size_t colour = style % SIM_COLOURS, dash = style / SIM_COLOURS % SIM_DASHES;
     char letter[24], cell[CELL];
+    size_t shown[COLUMNS];
     fed_write_printf(w,
                      "<tr><td class=\"letter c%zu\">%s<svg class=\"sample\" viewBox=\"0 0 30 8\">"
                      "<path class=\"line c%zu d%zu\" d=\"M1 4H29\"/></svg></td>",
@@ -234,8 +261,9 @@ static void write_html_row(const sim_result *runs, size_t index, bool named, con
     } else {
         write_key_cells(run, keys, key_count, w);
     }
-    for (size_t c = 0; c < COLUMNS; c++) {
-        columns[c].say(&run->log, &t, cell);
+    const size_t column_count = choose_columns(runs, count, shown);
+    for (size_t c = 0; c < column_count; c++) {
+        columns[shown[c]].say(&run->log, &t, cell);
         fed_write_printf(w, "<td class=\"number\">%s</td>", cell);
     }
     write_key_cells(run, keys, named ? key_count : 0, w);
@@ -254,17 +282,19 @@ void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id keys[SIM_KEYS];
     const size_t key_count = sim_runs_differ(runs, count, keys);
     const bool named = !is_grid(runs, count);
+    size_t shown[COLUMNS];
+    const size_t column_count = choose_columns(runs, count, shown);
     fed_write_printf(w, "<div class=\"wide\"><table><thead><tr><th></th>%s",
                      named ? "<th>run</th>" : "");
     write_key_heads(keys, named ? 0 : key_count, w);
-    for (size_t c = 0; c < COLUMNS; c++) {
-        fed_write_printf(w, "<th class=\"number\" title=\"%s\">%s</th>", columns[c].meaning,
-                         columns[c].name);
+    for (size_t c = 0; c < column_count; c++) {
+        fed_write_printf(w, "<th class=\"number\" title=\"%s\">%s</th>", columns[shown[c]].meaning,
+                         columns[shown[c]].name);
     }
     write_key_heads(keys, named ? key_count : 0, w);
     fed_write_printf(w, "</tr></thead><tbody>\n");
     for (size_t k = 0; k < count; k++) {
-        write_html_row(runs, k, named, keys, key_count, w);
+        write_html_row(runs, count, k, named, keys, key_count, w);
     }
     fed_write_printf(w, "</tbody></table></div>\n");
 }
@@ -309,10 +339,13 @@ static void add_traffic(summary *s, const sim_log *log, const sim_totals *t) {
 }
 
 static void add_personal(summary *s, const sim_log *log) {
-    sim_personal p;
+    sim_personal p = {0};
     if (sim_log_personal(log, &p) == FED_OK && p.clients > 0) {
-        add(s, "for each client", "shared model %.2f %%, worst tenth %.2f %%; on %zu clients",
-            100 * p.shared, 100 * p.shared_worst, p.clients);
+        add(s, "for each client",
+            "shared model %.2f %%, worst tenth %.2f %%, deviation %.2f points; on %zu clients",
+            100 * p.shared, 100 * p.shared_worst, 100 * sqrt(p.shared_variance), p.clients);
+    }
+    if (p.clients > 0 && !isnan(p.personal)) {
         add(s, "", "personal models %.2f %%, worst tenth %.2f %%", 100 * p.personal,
             100 * p.personal_worst);
     }

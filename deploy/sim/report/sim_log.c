@@ -75,6 +75,15 @@ static double mean_of(double *share, size_t n, double *worst) {
     return sum / (double)n;
 }
 
+/** Return the mean square of the distances from the mean. */
+static double variance_of(const double *share, size_t n, double mean) {
+    double squares = 0;
+    for (size_t k = 0; k < n; k++) {
+        squares += (share[k] - mean) * (share[k] - mean);
+    }
+    return squares / (double)n;
+}
+
 fed_status sim_log_personal(const sim_log *log, sim_personal *p) {
     double *share = malloc(2 * log->client_count * sizeof *share + 1);
     FED_REQUIRE(share != NULL, FED_ENOMEM);
@@ -88,6 +97,7 @@ fed_status sim_log_personal(const sim_log *log, sim_personal *p) {
     *p = (sim_personal){.clients = n};
     if (n > 0) {
         p->shared = mean_of(share, n, &p->shared_worst);
+        p->shared_variance = variance_of(share, n, p->shared);
         p->personal = mean_of(share + log->client_count, n, &p->personal_worst);
     }
     free(share);

@@ -46,10 +46,10 @@ typedef struct sim_account {
     uint32_t samples; /* samples of the client's shard */
     double busy_s;    /* time spent training: virtual time, or over HTTPS CPU time */
     uint64_t held;    /* samples held back for personal models; 0: none is measured */
-    double shared,
-        personal;   /* accuracy on them: of the last shared model, and of the client's own */
-    bool present;   /* took part to the end */
-    bool identical; /* is present, and holds the coordinator's model bit for bit */
+    double shared;    /* accuracy on them: of the last shared model */
+    double personal;  /* of the client's own model; NAN: it has none */
+    bool present;     /* took part to the end */
+    bool identical;   /* is present, and holds the coordinator's model bit for bit */
 } sim_account;
 
 typedef struct sim_log {
@@ -83,7 +83,8 @@ double sim_log_test_loss(const sim_log *log);
 typedef struct sim_personal {
     size_t clients;                  /* clients with such samples; 0: the rest is 0 */
     double shared, shared_worst;     /* the last shared model: mean, and mean of the worst tenth */
-    double personal, personal_worst; /* each client's own model; its own worst tenth */
+    double shared_variance;          /* of the clients' accuracies, over their number */
+    double personal, personal_worst; /* each client's own model, NAN: none; its own worst tenth */
 } sim_personal;
 
 fed_status sim_log_personal(const sim_log *log, sim_personal *p) FED_CHECKED;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "deploy/sim/conditions/network.h"
 #include "deploy/sim/conditions/presence.h"
@@ -145,6 +146,22 @@ const char *sim_options_backend(const sim_options *options) {
     return given(options->device) ? options->device : NULL;
 }
 
+bool sim_measures_clients(const sim_options *options) {
+    return options->evaluate != NULL && strcmp(options->evaluate, "clients") == 0;
+}
+
+static fed_status check_evaluate(const sim_options *o, fed_error *err) {
+    const bool test = !given(o->evaluate) || strcmp(o->evaluate, "test") == 0;
+    if (!test && !sim_measures_clients(o)) {
+        return fed_fail(err, FED_EINVAL, "evaluate=%.40s: it must be test or clients", o->evaluate);
+    }
+    if (sim_measures_clients(o) && given(o->trainers)) {
+        return fed_fail(err, FED_EINVAL,
+                        "trainers of your own measure by themselves: leave evaluate=clients out");
+    }
+    return FED_OK;
+}
+
 static fed_status check_device(const sim_options *o, fed_error *err) {
     fed_gpu *gpu = NULL;
     fed_error why = {0};
@@ -160,6 +177,7 @@ static fed_status check_device(const sim_options *o, fed_error *err) {
 fed_status sim_options_check(const sim_options *o, fed_error *err) {
     FED_TRY(check_numbers(o, err));
     FED_TRY(check_https(o, err));
+    FED_TRY(check_evaluate(o, err));
     FED_TRY(check_device(o, err));
     if (o->resume && o->state == NULL) {
         return fed_fail(err, FED_EINVAL,

@@ -35,6 +35,7 @@ typedef struct sim_options {
     const char *device;      /* "opencl:0"; NULL or "": the processor */
     const char *trainers;    /* "5,6": sockets to programs that train; NULL or "": none */
     const char *aggregator;  /* path of the socket for strategy=custom; NULL or "": none */
+    const char *evaluate;    /* "test", or "clients": on what they hold back; NULL: "test" */
     uint32_t evaluate_every; /* measure every n-th model, and the last; at least 1 */
     fedtrain_split split;    /* split of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
@@ -61,6 +62,9 @@ void sim_options_write(const sim_options *options, fed_writer *w);
 
 /** Return the name of the trainer's backend for options->device; NULL: the processor. */
 const char *sim_options_backend(const sim_options *options);
+
+/** Return whether models are measured on what the clients hold back. */
+bool sim_measures_clients(const sim_options *options);
 
 /** Check the options before the run begins. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;

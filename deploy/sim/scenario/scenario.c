@@ -368,8 +368,6 @@ bool sim_scenario_idle(const sim_scenario *s, sim_key_id id) {
     case SIM_PARTICIPATIONS:
     case SIM_APART:
         return text_of(s, SIM_EPSILON)[0] == '\0';
-    case SIM_HOLDOUT:
-        return strtod(text_of(s, SIM_PERSONAL_STEPS), NULL) == 0;
     default:
         return false;
     }

@@ -2,6 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/file.h"
 #include "fed_digits.h"
 #include "fed_program.h"
 
@@ -41,6 +47,57 @@ FED_TEST(a_stopped_run_over_https_is_not_begun_again_over_its_results) {
              sim.directory);
     assert_int_equal(system(command), 0);
     assert_runs(&sim, RUN "transport=https --out stopped --resume", 1, "can't go on");
+}
+
+static void read_results(const char *name, char *text, size_t cap) {
+    char path[600];
+    uint8_t *data = NULL;
+    size_t len = 0;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/%s", sim.directory, name);
+    assert_fed_ok_err(fed_file_read(path, cap - 1, &data, &len, &err));
+    memcpy(text, data, len + 1);
+    free(data);
+}
+
+/* What a client measures when it makes a personal model is another path to the same figures. */
+FED_TEST(models_are_measured_on_what_each_client_holds_back) {
+    char theirs[2000], ours[2000], summary[4000];
+    assert_runs(&sim, RUN "holdout=0.3 cohort=6 personal_steps=2 --out own", 0, "worst tenth");
+    assert_runs(&sim, RUN "evaluate=clients holdout=0.3 cohort=6 personal_steps=2 --out both", 0,
+                "worst tenth");
+    read_results("own/personal.csv", theirs, sizeof theirs);
+    read_results("both/personal.csv", ours, sizeof ours);
+    assert_string_equal(theirs, ours);
+    assert_runs(&sim, RUN "evaluate=clients holdout=0.3 cohort=6 --out shared", 0, "worst tenth");
+    assert_null(strstr(sim.out, "personal models"));
+    read_results("shared/personal.csv", ours, sizeof ours);
+    double correct = 0, samples = 0;
+    const char *a = strchr(theirs, '\n') + 1, *b = strchr(ours, '\n') + 1;
+    for (size_t k = 0; k < 6; k++) {
+        double client[2], held[2], shared[2];
+        assert_int_equal(sscanf(a, "%lf,%lf,%lf,", &client[0], &held[0], &shared[0]), 3);
+        assert_int_equal(sscanf(b, "%lf,%lf,%lf,\n", &client[1], &held[1], &shared[1]), 3);
+        assert_true(client[0] == client[1] && held[0] == held[1] && shared[0] == shared[1]);
+        correct += held[1] * shared[1];
+        samples += held[1];
+        a = strchr(a, '\n') + 1;
+        b = strchr(b, '\n') + 1;
+    }
+    read_results("shared/summary.json", summary, sizeof summary);
+    const char *accuracy = strstr(summary, "\"test_accuracy\": ");
+    assert_non_null(accuracy);
+    assert_true(fabs(strtod(accuracy + 17, NULL) - correct / samples) < 1e-6);
+    assert_non_null(strstr(summary, "\"shared_variance\": "));
+    assert_non_null(strstr(summary, "\"personal_accuracy\": null"));
+    assert_runs(&sim, "report own shared", 0, "worst tenth");
+    assert_runs(&sim, "report stopped one", 0, "");
+    assert_null(strstr(sim.out, "worst tenth"));
+}
+
+FED_TEST(to_measure_on_nothing_is_refused) {
+    assert_runs(&sim, RUN "evaluate=clients --out none", 2, "give holdout, such as holdout=0.2");
+    assert_runs(&sim, RUN "evaluate=elsewhere --out none", 2, "it must be test or clients");
 }
 
 static int set_up(void **state) {
