@@ -217,6 +217,9 @@ static bool begins_with_any(const char *text, const char *const *words) {
 
 /** Warn of keys that were measured to hurt together. */
 static void warn_of_pairs(const sim_scenario *s) {
+    if (s->value[SIM_SERVER][0] != '\0') {
+        return; /* the task is the coordinator's */
+    }
     static const char *const sparse[] = {"sbc", "stc", "topk", "dgc", "randk", "threshold", NULL};
     static const char *const adaptive[] = {"fedadam", "fedyogi", "fedadagrad", NULL};
     const char *codec = s->value[SIM_CODEC_UP];
@@ -245,8 +248,13 @@ static fed_status check_cells(batch *b, fed_error *err) {
         if (k == 0 || sim_scenario_difference(s, &b->grid.cells[k - 1].scenario) != SIM_SEED) {
             warn_of_pairs(s);
         }
+        if (sim_is_foreign(&o) && b->grid.count > 1) {
+            return fed_fail(err, FED_EINVAL,
+                            "server: a token enrols once, so run one cell at a time");
+        }
         fed_writer_growing(&task);
-        fed_status status = sim_task_write(s, &task, err);
+        fed_status status =
+            sim_is_foreign(&o) ? sim_options_check(&o, err) : sim_task_write(s, &task, err);
         fed_writer_free(&task);
         FED_TRY(status);
     }
@@ -320,9 +328,10 @@ static fed_status show_run(const batch *b, fed_error *err) {
         status = w.status;
     }
     if (status == FED_OK) {
-        printf(
-            "\n%.*s\n  plots: %s/report.html; final model: model.safetensors in the same folder\n",
-            (int)w.len, (const char *)w.data, b->out);
+        printf("\n%.*s\n  plots: %s/report.html%s\n", (int)w.len, (const char *)w.data, b->out,
+               exists(b->out, "model.safetensors")
+                   ? "; final model: model.safetensors in the same folder"
+                   : "");
     }
     fed_writer_free(&w);
     sim_result_free(&run);

@@ -46,7 +46,8 @@ static void open_client(sim_clients *clients, uint32_t k) {
     client->lossy = (sim_lossy){.seed = o->seed, .k = k, .rate = o->broken};
     pthread_cond_init(&client->worker_ready, NULL);
     sim_stores_platform(clients->stores, k, &client->platform);
-    if (client->evaluates) {
+    /* a coordinator of one's own may measure by its own means, and each client waits for its end */
+    if (client->evaluates != sim_is_foreign(o)) {
         sim_client_take_part(client);
     }
 }
@@ -299,7 +300,8 @@ fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err)
     float *values = NULL;
     size_t count = 0;
     const fed_status status = fedclient_model(fed, &task, &version, &values, &count, err);
-    if (status == FED_ENOTFOUND && !client->kept.takes_part) {
+    const bool foreign = sim_is_foreign(client->clients->options);
+    if (status == FED_ENOTFOUND && (!client->kept.takes_part || foreign)) {
         return FED_OK;
     }
     FED_TRY(status);

@@ -137,6 +137,19 @@ fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t mos
     return fedserver_round_each(server, 0, most, take_round, clients, err);
 }
 
+fed_status sim_note_seen(sim_clients *clients) {
+    const sim_clients_kept *kept = &clients->kept;
+    const uint32_t over = kept->finished ? kept->version : kept->round != 0 ? kept->round - 1 : 0;
+    while (clients->kept.committed < over) {
+        sim_round *row = row_of(clients, clients->kept.committed + 1);
+        FED_REQUIRE(row != NULL, FED_ENOMEM);
+        row = &clients->log->rounds[clients->kept.committed++];
+        row->virtual_s = row->wall_s = 1e-3 * (double)(fed_clock_unix_ms() - kept->began_ms);
+        row->train_loss = (double)NAN;
+    }
+    return FED_OK;
+}
+
 static void note_client(const sim_client *client, uint64_t digest, sim_account *account) {
     *account = (sim_account){
         .up_bytes = client->traffic.sent_bytes - client->kept.enrolment.sent_bytes,

@@ -20,6 +20,9 @@ fed_status sim_note_measured(sim_clients *clients, uint32_t version, double accu
 /** Copy the coordinator's newest `most` committed rounds into the log. */
 fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t most,
                            fed_error *err) FED_CHECKED;
+/** Record that the rounds before the newest that a client was asked for are over, and when. For a
+ * coordinator that only its clients know. */
+fed_status sim_note_seen(sim_clients *clients) FED_CHECKED;
 /** Complete the log at the run's end: add the clients' figures, and drop rounds that were not
  * committed. digest: of the coordinator's final model. */
 void sim_note_end(sim_clients *clients, uint64_t digest);

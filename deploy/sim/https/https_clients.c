@@ -10,7 +10,7 @@
 #include "fed/clock.h"
 #include "fed/threads.h"
 
-enum { STACK_BYTES = 512 * 1024, ENROL_TRIES = 100, ENROL_PAUSE_MS = 300 };
+enum { STACK_BYTES = 512 * 1024, ENROL_TRIES = 100, FOREIGN_TRIES = 3, ENROL_PAUSE_MS = 300 };
 
 void sim_https_clients_assign(sim_clients *clients) {
     while (clients->free_workers != NULL && clients->waiting_count > 0 && !clients->kill_due) {
@@ -150,10 +150,12 @@ static fed_status enrol_once(sim_client *client, fedclient *fed, const char *tok
     return status;
 }
 
-/** Enrol. Try again after a network error, as the coordinator may just have been killed. */
+/** Enrol. Try again after a network error, as the coordinator may just have been killed. One that is
+ * not fedsim's may not be there at all. */
 static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
+    const int most = sim_is_foreign(client->clients->options) ? FOREIGN_TRIES : ENROL_TRIES;
     fed_status status = enrol_once(client, fed, token, err);
-    for (int tries = 0; tries < ENROL_TRIES && client->clients->stop == 0 &&
+    for (int tries = 0; tries < most && client->clients->stop == 0 &&
                         (status == FED_ENET || status == FED_ETIMEOUT);
          tries++) {
         pause_for(client->clients, ENROL_PAUSE_MS);
@@ -235,9 +237,9 @@ static fed_status start_client(sim_client *client, const char *token, fed_error 
     return FED_OK;
 }
 
-fed_status sim_https_clients_start(sim_clients *clients, char (*token)[FEDSERVER_TOKEN],
-                                   fed_error *err) {
-    for (size_t k = 0; k < clients->client_count; k++) {
+fed_status sim_https_clients_start(sim_clients *clients, size_t count,
+                                   char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    for (size_t k = 0; k < count; k++) {
         FED_TRY(start_client(&clients->client[k], token[k], err));
     }
     return FED_OK;

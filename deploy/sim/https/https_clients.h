@@ -6,9 +6,10 @@
 #include "deploy/sim/clients/clients.h"
 #include "fedserver/operator.h"
 
-/** Start a thread for each client, which enrols with its token and takes part to the task's end. */
-fed_status sim_https_clients_start(sim_clients *clients, char (*token)[FEDSERVER_TOKEN],
-                                   fed_error *err) FED_CHECKED;
+/** Start a thread for each of the first `count` clients, which enrols with its token and takes part
+ * to the task's end. */
+fed_status sim_https_clients_start(sim_clients *clients, size_t count,
+                                   char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 /** Ask every client to end after its step, which may last until the coordinator stops. */
 void sim_https_clients_stop(sim_clients *clients);
 void sim_https_clients_end(sim_clients *clients);

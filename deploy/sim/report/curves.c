@@ -51,9 +51,9 @@ static double of_round(const sim_log *log, size_t k, sim_measure what) {
     case SIM_TRAIN_LOSS:
         return r->train_loss;
     case SIM_BITS_UP:
-        return 8 * (double)r->update_bytes / (n * r->counted);
+        return r->update_bytes > 0 ? 8 * (double)r->update_bytes / (n * r->counted) : (double)NAN;
     case SIM_BITS_DOWN:
-        return 8 * (double)r->delta_bytes / n;
+        return r->delta_bytes > 0 ? 8 * (double)r->delta_bytes / n : (double)NAN;
     default:
         return (double)NAN;
     }

@@ -26,6 +26,11 @@ static double ratio(double a, double b) {
     return b > 0 ? a / b : (double)NAN;
 }
 
+/** NAN for no bytes: those of a coordinator of one's own are not known. */
+static double bits_of(uint64_t bytes, double values) {
+    return bytes > 0 ? ratio(8 * (double)bytes, values) : (double)NAN;
+}
+
 sim_totals sim_log_totals(const sim_log *log) {
     sim_totals t = {0};
     for (size_t k = 0; k < log->client_count; k++) {
@@ -46,8 +51,8 @@ sim_totals sim_log_totals(const sim_log *log) {
         t.virtual_s = log->rounds[k].virtual_s;
     }
     const double n = (double)log->parameters, plain = 4 * n * (double)log->steps;
-    t.up_bits = ratio(8 * (double)t.update_bytes, n * (double)counted);
-    t.down_bits = ratio(8 * (double)t.delta_bytes, n * (double)log->round_count);
+    t.up_bits = bits_of(t.update_bytes, n * (double)counted);
+    t.down_bits = bits_of(t.delta_bytes, n * (double)log->round_count);
     t.compression = ratio(plain, (double)t.up_bytes);
     t.compression_round = ratio(4 * n * (double)counted, (double)t.up_bytes);
     t.compression_both = ratio(2 * plain, (double)(t.up_bytes + t.down_bytes));
@@ -97,16 +102,25 @@ void sim_machine_text(char *dst, size_t cap) {
              sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-fed_status sim_result_begin(const char *directory, const sim_scenario *scenario, fed_error *err) {
+static fed_status put_task(const char *directory, const sim_scenario *scenario, fed_error *err) {
     fed_writer w;
-    FED_TRY(fed_dir_make(directory, 0755, err));
+    const char *server = scenario->value[SIM_SERVER];
+    if (server != NULL && server[0] != '\0') {
+        return FED_OK; /* the coordinator has the task */
+    }
     fed_writer_growing(&w);
     fed_status status = sim_task_write(scenario, &w, err);
     if (status != FED_OK) {
         fed_writer_free(&w);
         return status;
     }
-    FED_TRY(put(directory, "task.json", &w, err));
+    return put(directory, "task.json", &w, err);
+}
+
+fed_status sim_result_begin(const char *directory, const sim_scenario *scenario, fed_error *err) {
+    fed_writer w;
+    FED_TRY(fed_dir_make(directory, 0755, err));
+    FED_TRY(put_task(directory, scenario, err));
     fed_writer_growing(&w);
     char version[128], machine[128];
     sim_version_text(version, sizeof version);
@@ -138,8 +152,8 @@ static void write_rounds(const sim_log *log, fed_writer *w) {
         fed_write_printf(w, ",%u,%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, r->counted,
                          r->refused, r->broken, r->up_bytes, r->down_bytes, r->update_bytes,
                          r->delta_bytes);
-        write_number(w, ratio(8 * (double)r->update_bytes, n * r->counted));
-        write_number(w, ratio(8 * (double)r->delta_bytes, n));
+        write_number(w, bits_of(r->update_bytes, n * r->counted));
+        write_number(w, bits_of(r->delta_bytes, n));
         fed_write_printf(w, "\n");
     }
 }

@@ -8,7 +8,7 @@
 
 /*
  *   scenario.txt   every key, also those with defaults; `fedsim run` can read it
- *   task.json      the task that the coordinator got
+ *   task.json      the task that the coordinator got; a coordinator of one's own has its own
  *   version        the program's version and commit, and the machine
  *   rounds.csv     a line for each round
  *   clients.csv    a line for each client

@@ -162,6 +162,40 @@ static fed_status check_evaluate(const sim_options *o, fed_error *err) {
     return FED_OK;
 }
 
+bool sim_is_foreign(const sim_options *options) {
+    return given(options->server);
+}
+
+static fed_status check_foreign(const sim_options *o, fed_error *err) {
+    if (!sim_is_foreign(o)) {
+        return given(o->tokens) || given(o->ca)
+                   ? fed_fail(err, FED_EINVAL,
+                              "tokens and ca are for a coordinator of your own: give server, too")
+                   : FED_OK;
+    }
+    if (strncmp(o->server, "https://", strlen("https://")) != 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "server=%.200s: it must be the URL that devices enrol at, such as "
+                        "https://fed.example:8443",
+                        o->server);
+    }
+    if (o->transport != SIM_HTTPS) {
+        return fed_fail(err, FED_EINVAL, "server needs real connections: give transport=https");
+    }
+    if (!given(o->tokens) || !given(o->ca)) {
+        return fed_fail(err, FED_EINVAL,
+                        "server needs tokens=FILE, which `fedserver token --count %u` prints, and "
+                        "ca=FILE, the coordinator's ca.pem",
+                        o->clients);
+    }
+    if (o->kill_round > 0 || o->helper || sim_measures_clients(o)) {
+        return fed_fail(err, FED_EINVAL,
+                        "kill_round, helper and evaluate=clients need a coordinator that fedsim "
+                        "started: leave them out, or server");
+    }
+    return FED_OK;
+}
+
 static fed_status check_device(const sim_options *o, fed_error *err) {
     fed_gpu *gpu = NULL;
     fed_error why = {0};
@@ -178,6 +212,7 @@ fed_status sim_options_check(const sim_options *o, fed_error *err) {
     FED_TRY(check_numbers(o, err));
     FED_TRY(check_https(o, err));
     FED_TRY(check_evaluate(o, err));
+    FED_TRY(check_foreign(o, err));
     FED_TRY(check_device(o, err));
     if (o->resume && o->state == NULL) {
         return fed_fail(err, FED_EINVAL,

@@ -51,6 +51,9 @@ typedef struct sim_options {
     const char *presence;              /* spec of when clients are available: presence.h */
     const char *crowd;                 /* directory of clients that have enrolled: saved_crowd.h */
     uint16_t front_port, devices_port; /* for SIM_HTTPS; 0: any free port */
+    /* Only for SIM_HTTPS: a coordinator that fedsim does not start, and whose task the clients
+     * take. NULL or "": none. */
+    const char *server, *tokens, *ca;
 } sim_options;
 
 /** Set the member of the key's name: a text member to `text`, which must outlive the options,
@@ -63,6 +66,8 @@ void sim_options_write(const sim_options *options, fed_writer *w);
 /** Return the name of the trainer's backend for options->device; NULL: the processor. */
 const char *sim_options_backend(const sim_options *options);
 
+/** Return whether the coordinator is not fedsim's. */
+bool sim_is_foreign(const sim_options *options);
 /** Return whether models are measured on what the clients hold back. */
 bool sim_measures_clients(const sim_options *options);
 

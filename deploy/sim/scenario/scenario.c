@@ -288,11 +288,31 @@ static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     return FED_OK;
 }
 
+/** The task is that of a coordinator of one's own, so the scenario says nothing of it. */
+static fed_status empty_task(sim_scenario *s, fed_error *err) {
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        if (!sim_key_of_task(id) || id == SIM_SEED || id == SIM_NAME) {
+            continue;
+        }
+        if (is_given(s, id)) {
+            return sim_scenario_refuse(s, id,
+                                       "is for the coordinator's task to say: with server leave it "
+                                       "out",
+                                       err);
+        }
+        FED_TRY(sim_scenario_set(s, id, "", "the coordinator's task", err));
+    }
+    return is_given(s, SIM_TRANSPORT) ? FED_OK
+                                      : sim_scenario_set(s, SIM_TRANSPORT, "https", "server", err);
+}
+
 fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
-    FED_TRY(complete_rounds(s, err));
+    const bool foreign = is_given(s, SIM_SERVER);
+    FED_TRY(foreign ? empty_task(s, err) : complete_rounds(s, err));
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         const sim_key *key = &sim_keys[id];
-        const bool spare = id == SIM_DATA && is_given(s, SIM_TRAINERS);
+        const bool spare =
+            (id == SIM_DATA && is_given(s, SIM_TRAINERS)) || (foreign && sim_key_of_task(id));
         if (key->preset == NULL && !is_given(s, id) && !spare) {
             return fed_fail(err, FED_EINVAL, "%s: key \"%s\" is missing: %s",
                             s->file != NULL ? s->file : "the command line", key->name,
@@ -303,7 +323,7 @@ fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
             FED_TRY(sim_scenario_set(s, id, preset, "the default", err));
         }
     }
-    return complete_cohort(s, err);
+    return foreign ? FED_OK : complete_cohort(s, err);
 }
 
 void sim_scenario_write(const sim_scenario *s, fed_writer *w) {
