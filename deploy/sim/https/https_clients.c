@@ -150,8 +150,8 @@ static fed_status enrol_once(sim_client *client, fedclient *fed, const char *tok
     return status;
 }
 
-/** Enrol. Try again after a network error, as the coordinator may just have been killed. One that is
- * not fedsim's may not be there at all. */
+/** Enrol. Try again after a network error, as the coordinator may just have been killed. One that
+ * is not fedsim's may not be there at all. */
 static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
     const int most = sim_is_foreign(client->clients->options) ? FOREIGN_TRIES : ENROL_TRIES;
     fed_status status = enrol_once(client, fed, token, err);
