@@ -3,12 +3,33 @@
 #include "fedclient/steps/steps.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/utf8.h"
 #include "fed/version.h"
+
+/* The floor as the steps use it, or what is wrong with the options. */
+static fed_status take_floor(fedclient_options *options, fed_error *err) {
+    enum { LEAST_DEVICES = 20 };
+    if (!(options->most_epsilon >= 0) || isinf(options->most_epsilon)) {
+        return fed_fail(err, FED_EINVAL,
+                        "the largest epsilon that a device accepts is a number above 0, or 0 for "
+                        "any, not %g",
+                        (double)options->most_epsilon);
+    }
+    if (options->private_only && options->helper == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "a device that trains for private tasks only needs its helper's key: get "
+                        "helper.pem from the helper's party, not from the coordinator's operator");
+    }
+    if (options->private_only && options->least_devices == 0) {
+        options->least_devices = LEAST_DEVICES;
+    }
+    return FED_OK;
+}
 
 fed_status fedclient_open(const fedclient_options *options, fedclient **client, fed_error *err) {
     fed_error local = {0};
@@ -39,7 +60,10 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     }
     const uint32_t piece = options->piece_bytes;
     fresh->options.piece_bytes = piece == 0 || piece > FED_PIECE_BYTES ? FED_PIECE_BYTES : piece;
-    fed_status status = fedclient_addresses_open(fresh, err);
+    fed_status status = take_floor(&fresh->options, err);
+    if (status == FED_OK) {
+        status = fedclient_addresses_open(fresh, err);
+    }
     if (status == FED_OK) {
         status = fedclient_identity_load(fresh, err);
     }

@@ -124,19 +124,13 @@ static const option_row device_rows[] = {
 enum { DEVICE_ROWS = sizeof device_rows / sizeof device_rows[0] };
 
 /* A private device knows its helper itself: the coordinator could name one of its own. */
-static fed_status settle_private(fedclientd_settings *s, fed_error *err) {
-    enum { LEAST_DEVICES = 20 };
-    if (!s->private_) {
-        return FED_OK;
-    }
-    if (s->helper == NULL) {
-        return fed_fail(
-            err, FED_EINVAL,
-            "--private needs --helper FILE: get helper.pem from the helper's party, not "
-            "from the coordinator's operator");
-    }
-    s->least_devices = s->least_devices > 0 ? s->least_devices : LEAST_DEVICES;
-    return FED_OK;
+static fed_status check_private(const fedclientd_settings *s, fed_error *err) {
+    return !s->private_ || s->helper != NULL
+               ? FED_OK
+               : fed_fail(
+                     err, FED_EINVAL,
+                     "--private needs --helper FILE: get helper.pem from the helper's party, not "
+                     "from the coordinator's operator");
 }
 
 fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
@@ -161,7 +155,7 @@ fed_status fedclientd_read_options(const option_row *more, size_t count, int arg
                         "--no-caches and --downloads-ca contradict each other: give only one of "
                         "them");
     }
-    FED_TRY(settle_private(s, err));
+    FED_TRY(check_private(s, err));
     FED_TRY(device_option_settle(s->device, &s->work.backend, err));
     const uint64_t given = (uint64_t)s->memory_mb * 1000000;
     s->memory_bytes = given > 0 ? given : fed_machine_bytes() / 2;

@@ -159,6 +159,7 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .most_epsilon = s->most_epsilon,
         .helper = s->helper != NULL ? d->helper : NULL,
         .least_devices = s->least_devices,
+        .private_only = s->private_,
         .most_memory_bytes = s->memory_bytes,
         .train = train,
         .user = d,

@@ -287,7 +287,9 @@ static fed_status train_personal(workshop *w, fedclient_round *round, fed_error 
     session s = {.round = round};
     fedtrain_personal made;
     if (w->settings->group != NULL) {
-        return fed_fail(err, FED_EDECLINED, "a worker group makes no personal model");
+        return fed_fail(err, FED_EDECLINED,
+                        "a worker group makes none; for a personal model let this device run "
+                        "fedclientd, or leave personal_steps out of the task");
     }
     const fedtrain_job job = job_of(w, round, &s);
     FED_TRY(

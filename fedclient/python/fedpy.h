@@ -120,15 +120,23 @@ typedef struct fedpy_callbacks {
     void *user;
 } fedpy_callbacks;
 
+/** Which tasks a device accepts: members of fedclient_options. helper: the path of a file with a
+ * helper's key, or NULL. */
+typedef struct fedpy_floor {
+    const char *helper;
+    uint32_t least_devices;
+    float most_epsilon;
+    int private_only;
+} fedpy_floor;
+
 /** The version of the library, such as "0.2.0". */
 const char *fedpy_version(void);
 
 /** Open a client. server: "https://host:8443". ca: the path of the CA's file. state: the folder of
  * the client's state. name: for the operator, or NULL. slots: as fedclient_options.slots.
- * helper: the path of a file with a helper's key, or NULL; least_devices: as
- * fedclient_options.least_devices. callbacks: copied. */
+ * callbacks: copied. */
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, unsigned slots, const char *helper, unsigned least_devices,
+                      int evaluate, unsigned slots, const fedpy_floor *floor,
                       const fedpy_callbacks *callbacks, fedpy_client **client, char *error);
 void fedpy_client_close(fedpy_client *client);
 

@@ -88,7 +88,7 @@ static fed_status open_app(fedpy_client *c, const fedclient_options *options, co
 }
 
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, unsigned slots, const char *helper, unsigned least_devices,
+                      int evaluate, unsigned slots, const fedpy_floor *floor,
                       const fedpy_callbacks *callbacks, fedpy_client **client, char *error) {
     fed_error err = {FED_OK, ""};
     fedpy_client *c = calloc(1, sizeof *c);
@@ -107,11 +107,14 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
                                        .room = on_room,
                                        .user = c,
                                        .slots = slots,
-                                       .helper = helper != NULL ? c->helper : NULL,
-                                       .least_devices = least_devices,
+                                       .helper = floor->helper != NULL ? c->helper : NULL,
+                                       .least_devices = floor->least_devices,
+                                       .most_epsilon = floor->most_epsilon,
+                                       .private_only = floor->private_only != 0,
                                        .name = name,
                                        .software = "python-fed"};
-    fed_status status = helper != NULL ? fed_point_load(helper, c->helper, &err) : FED_OK;
+    fed_status status =
+        floor->helper != NULL ? fed_point_load(floor->helper, c->helper, &err) : FED_OK;
     if (status == FED_OK) {
         status = open_app(c, &options, ca, state, &err);
     }

@@ -66,6 +66,7 @@ struct fedclient {
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
     uint64_t own_task; /* "own" is of this task's personal model, and goes with its next update */
+    uint64_t own_declined; /* the program has declined to make this task's personal models */
     bool asks_end;     /* a task whose end this device knows is asked about again, if its personal
                     * model is older than that */
     uint8_t protocol;  /* version to speak: lowered if the coordinator refuses it */

@@ -86,6 +86,18 @@ static void keep_metrics(fedclient *client, const fedclient_job *job, fed_status
     client->own_task = status == FED_OK ? job->assignment.task.id : 0;
 }
 
+/** A program that declines a copy declines each: that is said once for a task. */
+static fed_log_level level_of(fedclient *client, const fedclient_job *job, fed_status status,
+                              bool stopped) {
+    const uint64_t task = job->assignment.task.id;
+    const bool told = status == FED_EDECLINED && client->own_declined == task;
+    if (stopped || told) {
+        return FED_LOG_DEBUG;
+    }
+    client->own_declined = status == FED_EDECLINED ? task : client->own_declined;
+    return FED_LOG_WARN;
+}
+
 fed_status fedclient_personal_make(fedclient *client, fedclient_job *job, fed_error *err) {
     const bool ended = job->assignment.action == FED_ACTION_DONE;
     if (!is_due(client, job)) {
@@ -102,8 +114,7 @@ fed_status fedclient_personal_make(fedclient *client, fedclient_job *job, fed_er
     client->watch.over = (fed_error){0}; /* the round is over, and counted: only the copy is not */
     if (status != FED_OK) {
         const fed_log_about about = {.task = job->assignment.task.id};
-        const bool wanted = status != FED_EDECLINED && !stopped;
-        fed_logf_about(client->options.log, wanted ? FED_LOG_WARN : FED_LOG_DEBUG, &about,
+        fed_logf_about(client->options.log, level_of(client, job, status, stopped), &about,
                        "task %" PRIu64 ": no personal model is made of version %" PRIu32 ": %s",
                        job->assignment.task.id, client->slot->model.version,
                        why.text[0] != '\0' ? why.text : fed_status_text(status));

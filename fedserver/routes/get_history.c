@@ -151,7 +151,11 @@ static fed_status write_history(fedserver *server, const fedserver_task *task, g
     fedserver_round_entry *rounds = (void *)g->rounds.data;
     const size_t count = fedserver_rounds_thin(rounds, g->rounds.len / sizeof *rounds, points);
     own_columns own = {.rounds = rounds, .count = count, .list = json_array()};
-    const fed_status status = fedserver_own_each(server, task->wire.id, 1, gather_own, &own, err);
+    json_t *privacy = NULL;
+    fed_status status = fedserver_own_each(server, task->wire.id, 1, gather_own, &own, err);
+    if (status == FED_OK) {
+        status = fedserver_privacy_json(server, task, 0, &privacy, err);
+    }
     if (status != FED_OK) {
         json_decref(own.list);
         return status;
@@ -160,6 +164,7 @@ static fed_status write_history(fedserver *server, const fedserver_task *task, g
         json_pack("{s:I, s:s, s:I}", "id", (json_int_t)task->wire.id, "state",
                   fedserver_task_state_name(task->state), "version", (json_int_t)g->newest);
     fedserver_task_keys_add(about, task, g->newest);
+    json_object_set_new(about, "privacy", privacy);
     json_t *root = json_pack("{s:o, s:I, s:O, s:o, s:o}", "task", about, "count",
                              (json_int_t)g->all, "events", g->events, "rounds",
                              columns_json(rounds, count, is_graded(server, task)), "own", own.list);

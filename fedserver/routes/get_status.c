@@ -10,7 +10,6 @@
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
 #include "fedserver/task/phases.h"
-#include "fedserver/task/private_task.h"
 
 /* ROUNDS_SHOWN: most rounds that are listed of the main task, and of the other running tasks
  * together. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
@@ -129,34 +128,6 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
-static json_t *text_or_null(const char *text) {
-    return text[0] != '\0' ? json_string(text) : json_null();
-}
-
-/* How the task's devices are protected; a JSON null where it is not private. */
-static fed_status privacy_json(fedserver *server, const fedserver_training *t, json_t **made,
-                               fed_error *err) {
-    const fedserver_task *task = &t->task;
-    fedserver_account a;
-    if (!fedserver_task_is_private(task)) {
-        *made = json_null();
-        return FED_OK;
-    }
-    FED_TRY(fedserver_account_find(server, task->wire.id, &a, err));
-    const bool promises = a.promises;
-    *made = json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "clip",
-                      (double)task->clip, "epsilon", promises ? json_real(a.epsilon) : json_null(),
-                      "delta", promises ? json_real(a.delta) : json_null(), "spent",
-                      promises ? json_real(a.spent) : json_null(), "z",
-                      promises ? json_real(a.z) : json_null(), "participations",
-                      promises ? json_integer(a.participations) : json_null(), "left",
-                      promises ? json_integer((json_int_t)a.left) : json_null(), "complete",
-                      promises ? json_boolean(a.complete) : json_null(), "helper",
-                      text_or_null(a.helper), "helper_is", text_or_null(a.helper_is), "since_ms",
-                      t->asking.waits ? json_integer(t->round.closing_ms) : json_null());
-    return FED_OK;
-}
-
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
                            int64_t now_ms, json_t *made, fed_error *err) {
     json_t *rounds = NULL;
@@ -165,7 +136,8 @@ static fed_status add_task(fedserver *server, const fedserver_training *t, uint3
     json_t *task = task_json(t);
     json_object_set_new(made, "task", task);
     if (t != NULL && status == FED_OK) {
-        status = privacy_json(server, t, &privacy, err);
+        const int64_t since_ms = t->asking.waits ? t->round.closing_ms : 0;
+        status = fedserver_privacy_json(server, &t->task, since_ms, &privacy, err);
         json_object_set_new(task, "privacy", privacy);
     }
     json_object_set_new(made, "round", t != NULL ? fedserver_round_json(t, now_ms) : json_null());

@@ -7,6 +7,7 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 
 static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
@@ -55,6 +56,31 @@ void fedserver_task_keys_add(json_t *made, const fedserver_task *task, uint32_t 
             json_object_set_new(made, field->name, value);
         }
     }
+}
+
+static json_t *text_or_null(const char *text) {
+    return text[0] != '\0' ? json_string(text) : json_null();
+}
+
+fed_status fedserver_privacy_json(fedserver *server, const fedserver_task *task, int64_t since_ms,
+                                  json_t **made, fed_error *err) {
+    fedserver_account a;
+    if (!fedserver_task_is_private(task)) {
+        *made = json_null();
+        return FED_OK;
+    }
+    FED_TRY(fedserver_account_find(server, task->wire.id, &a, err));
+    const bool promises = a.promises;
+    *made = json_pack(
+        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "clip", (double)task->clip,
+        "epsilon", promises ? json_real(a.epsilon) : json_null(), "delta",
+        promises ? json_real(a.delta) : json_null(), "spent",
+        promises ? json_real(a.spent) : json_null(), "z", promises ? json_real(a.z) : json_null(),
+        "participations", promises ? json_integer(a.participations) : json_null(), "left",
+        promises ? json_integer((json_int_t)a.left) : json_null(), "complete",
+        promises ? json_boolean(a.complete) : json_null(), "helper", text_or_null(a.helper),
+        "helper_is", text_or_null(a.helper_is), "since_ms", time_or_null(since_ms));
+    return FED_OK;
 }
 
 typedef struct listing {

@@ -14,6 +14,12 @@ json_t *fedserver_round_json(const fedserver_training *training, int64_t now_ms)
 /** Set the task's keys (docs/protocol.md#task), as they are for the round after `version`. */
 void fedserver_task_keys_add(json_t *made, const fedserver_task *task, uint32_t version);
 
+/** How the devices of a task are protected, which may be over: a JSON null where it is not private.
+ * since_ms: since when its open round has waited for its helper; 0: it does not. The caller owns
+ * *made. */
+fed_status fedserver_privacy_json(fedserver *server, const fedserver_task *task, int64_t since_ms,
+                                  json_t **made, fed_error *err) FED_CHECKED;
+
 /** A list of the worker groups that are in memory. Returns NULL if out of memory. */
 json_t *fedserver_worker_groups_json(fedserver *server, int64_t now_ms);
 

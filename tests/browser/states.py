@@ -180,13 +180,16 @@ def declined():
                declined={"count": 4, "reasons": [{"reason": reason, "devices": 4}]})], devices), devices
 
 
+PROMISE = {"clip": 0.3, "epsilon": 8.0, "delta": 1e-5, "spent": 7.45, "z": 1.803, "participations": 8, "left": 4, "complete": True,
+           "helper": None, "helper_is": None, "since_ms": None}
+
+
 def private(**more):
     """A task that promises an epsilon, most of which is spent."""
     devices = some_devices()
     the = status(task(30, 50), open_round(31), rounds(30), [
         queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices)
-    the["task"]["privacy"] = {"clip": 0.3, "epsilon": 8.0, "delta": 1e-5, "spent": 7.45, "z": 1.803, "participations": 8, "left": 4, "complete": True,
-                              "helper": None, "helper_is": None, "since_ms": None, **more}
+    the["task"]["privacy"] = {**PROMISE, **more}
     return the, devices
 
 
@@ -261,6 +264,7 @@ def long_run():
         queued(1, "never begun", "cancelled", 0, 300, finished_ms=NOW - 700 * MINUTE)], devices)
     older = task(300, 300, "finished", "<i>digits</i>, small", 2)
     older["learning_rate"] = 0.01
+    older["privacy"] = {**PROMISE, "helper": "046b17d1f2e12c42", "helper_is": "the works council", "spent": 3.1, "left": 9}
     for r in made[1::2]:
         r["metrics"] = [metric("energy_mj", "devices", 71 + r["number"] / 1000)]
     the["coordinators"] = {"leader": "192.0.2.1:8445", "term": 7, "since_ms": NOW - 50 * MINUTE, "followers": 2}

@@ -428,6 +428,11 @@ def test_history(b, fake, shots):
     check(b.run("return document.getElementById('getmodel').getAttribute('href')") == "/model.safetensors?task=2", "another model")
     links = b.run("return [...document.querySelectorAll('#tasks a')].map(a => a.getAttribute('href'))")
     check(links == ["/model.safetensors?task=5", "/model.safetensors?task=2"], "models:", links)
+    check(b.text("#spentwords") == "3.1 of 8 spent, by the device that took part most often. Its rounds are over, and so is what it spends.", b.text("#spentwords"))
+    check("the helper of the works council" in b.text("#privacyreader"), b.text("#privacyreader"))
+    check("Helper\nthe works council, with the key 046b17d1f2e12c42..." in b.text("#privacyfacts"), b.text("#privacyfacts"))
+    check("owes nothing" not in b.text("#privacyfacts"), b.text("#privacyfacts"))
+    expect_alarms(b)
     look_everywhere(b)
     if shots:
         b.screenshot(shots + "/past-task.png")

@@ -179,6 +179,23 @@ static void check_worker_group(const json_t *root, const char *link, const char 
     }
 }
 
+/* The log of program k, at the level that fedworker has by itself, must say something once. */
+static void says_once(const world *w, int k, const char *words) {
+    char path[320];
+    uint8_t *log = NULL;
+    size_t len = 0;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/log%d", w->directory, k);
+    assert_fed_ok_err(fed_file_read(path, 1 << 20, &log, &len, &err));
+    char *lines = strndup((const char *)log, len);
+    const char *found = strstr(lines, words);
+    if (found == NULL || strstr(found + 1, words) != NULL) {
+        fail_msg("program %d must say \"%s\" once: %s", k, words, lines);
+    }
+    free(lines);
+    free(log);
+}
+
 static double accuracy_of(const json_t *round) {
     return json_number_value(json_object_get(round, "accuracy"));
 }
@@ -188,7 +205,7 @@ static void one_model_is_trained_by_clusters_and_phones(void **state) {
     (void)queue(w,
                 "{\"model\": \"lr\", \"rounds\": 4, \"cohort\": 12, \"goal\": 12, \"minimum\": 12,"
                 " \"local_steps\": 4, \"batch\": 8, \"optimizer\": \"momentum:m=0.9,lr=0.01\","
-                " \"codec_up\": \"int8\", \"deadline_s\": 200}");
+                " \"codec_up\": \"int8\", \"deadline_s\": 200, \"personal_steps\": 2}");
     json_t *root = await(w, is_finished, "that the task is finished and measured");
     const json_t *rounds = json_object_get(root, "rounds");
     assert_int_equal(json_array_size(rounds), ROUNDS);
@@ -202,6 +219,9 @@ static void one_model_is_trained_by_clusters_and_phones(void **state) {
     check_worker_group(root, "threads", "float32", 2);
     check_worker_group(root, "tcp", "int8", 3);
     json_decref(root);
+    for (int k = PHONES; k < EVALUATOR; k++) {
+        says_once(w, k, "for a personal model let this device run fedclientd");
+    }
 }
 
 static void ranks_that_mpirun_has_started_are_one_device(void **state) {

@@ -288,6 +288,58 @@ static void private_rounds_outlive_a_kill_of_the_coordinator(void **state) {
     json_decref(result);
 }
 
+/* The final model of a run whose updates are 0. */
+static fed_model model_of(const world *w, const char *const *more) {
+    static const char task[] = "model = lr\n"
+                               "codec_up = ring:b=5\n"
+                               "codec_down = float32\n"
+                               "clip = 3\n"
+                               "local_steps = 1\n"
+                               "learning_rate = 1e-30\n"
+                               "clients = 10\n"
+                               "rounds = 1\n";
+    char path[400];
+    fed_model model = {0};
+    fed_error err = {0};
+    assert_int_equal(run_fedsim(w, task, more), 0);
+    snprintf(path, sizeof path, "%s/model.safetensors", w->out);
+    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    fed_test_rmdir(w->out);
+    return model;
+}
+
+/* The variance of what a run adds to a model without noise. NULL: that key is left out. */
+static double variance_of(const world *w, const fed_model *plain, const char *transport,
+                          const char *helper, const char *noise) {
+    const char *more[] = {transport, "epsilon=8", "delta=1e-5", "participations=1",
+                          helper,    noise,       NULL};
+    fed_model loud = model_of(w, more);
+    double sum = 0;
+    assert_int_equal(loud.layout.size, plain->layout.size);
+    for (size_t i = 0; i < loud.layout.size; i++) {
+        const double added = (double)loud.values[i] - (double)plain->values[i];
+        sum += added * added;
+    }
+    fed_model_free(&loud);
+    return sum / (double)plain->layout.size;
+}
+
+static void noise_is_added_by_whom_its_key_says_on_both_transports(void **state) {
+    const world *w = *state;
+    const char *silent[] = {"transport=inproc", NULL};
+    fed_model plain = model_of(w, silent);
+    const char *transports[] = {"transport=inproc", "transport=https"};
+    const double alone = variance_of(w, &plain, transports[0], "helper=0", "noise=coordinator");
+    assert_true(alone > 0);
+    for (int k = 0; k < 2; k++) {
+        const double helped = variance_of(w, &plain, transports[k], "helper=1", "noise=helper");
+        const double both = variance_of(w, &plain, transports[k], "helper=1", "noise=both");
+        assert_true(helped > 0.85 * alone && helped < 1.15 * alone); /* 0.016 is a deviation */
+        assert_true(both > 1.7 * alone && both < 2.3 * alone);
+    }
+    fed_model_free(&plain);
+}
+
 /* Control variates are parameters of the model, and are sent as float32. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
@@ -578,6 +630,7 @@ int main(void) {
         WITH(a_language_model_learns_from_devices_that_each_hold_lines_of_a_text),
         WITH(a_net_with_batch_normalization_is_as_good_at_the_coordinator),
         WITH(private_rounds_outlive_a_kill_of_the_coordinator),
+        WITH(noise_is_added_by_whom_its_key_says_on_both_transports),
         WITH(clients_with_a_proximal_term_and_an_adaptive_server_learn_together),
         WITH(clients_with_control_variates_learn_from_uneven_data),
         WITH(noise_from_hostile_clients_spoils_the_mean),

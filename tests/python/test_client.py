@@ -317,6 +317,48 @@ class ClientTest(CoordinatorTest):
                     break
         self.assertEqual(trained, [wanted])
 
+    def test_a_larger_epsilon_than_the_devices_own_is_declined(self):
+        for wrong in (0, -1, float("nan"), float("inf")):
+            with self.assertRaisesRegex(ValueError, "most_epsilon is .* above 0"):
+                self.client(most_epsilon=wrong)
+        self.task(rounds=1, cohort=1)
+        self.task(rounds=1, cohort=3, goal=3, codec_up="ring:b=5", clip=1, epsilon=5, delta=1e-5, participations=1)
+        trained, seen = [], []
+
+        def train(params, told):
+            trained.append(told.task)
+            return params, 1, {}
+
+        with self.assertLogs("fed", "WARNING") as log, self.client(1, most_epsilon=4.5) as client:
+            for _ in range(20):
+                seen.append(client.step(train))
+                if [one["outcome"] for one in seen].count("declined") == 2:
+                    break
+        said = " ".join(one["reason"] for one in seen if one["outcome"] == "declined")
+        for text in (said, " ".join(log.output)):
+            self.assertIn("its promise is epsilon 5; this device wants 4.5 at most", text)
+            self.assertIn("it promises no epsilon (0); this device wants 4.5 at most", text)
+        self.assertEqual(trained, [])
+        with self.client(2, most_epsilon=5) as client:
+            for _ in range(20):
+                if client.step(train)["outcome"] == "counted":
+                    break
+        self.assertEqual(len(trained), 1)
+
+    def test_a_device_for_private_tasks_only_needs_a_helper_and_twenty_devices(self):
+        helper = f"{self.folder}/helper.pem"
+        with open(helper, "w") as file:
+            file.write(KEY + "\n")
+        with self.assertRaisesRegex(fed.Error, "get helper.pem from the helper's party"):
+            self.client(private=True)
+        self.task(rounds=1, cohort=3, goal=3, minimum=3, codec_up="ring:b=5", clip=1, helper=helper)
+        with self.client(1, helper=helper, private=True) as client:
+            for _ in range(20):
+                done = client.step(lambda params, told: self.fail("it has trained"))
+                if done["outcome"] == "declined":
+                    break
+        self.assertIn("its rounds commit with 3 devices; this device wants 20 at least", done["reason"])
+
     def test_it_stops_from_another_thread(self):
         with self.client() as client:  # there is no task to train
             threading.Timer(0.3, client.stop).start()

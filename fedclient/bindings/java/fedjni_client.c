@@ -190,11 +190,12 @@ static bool take_texts(JNIEnv *env, jobjectArray array, char *texts[TEXTS]) {
     return true;
 }
 
-static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool evaluate,
-                           unsigned slots, unsigned least_devices, fed_error *err) {
+/** given: what of the options is a number. */
+static fed_status open_app(fedjni_client *c, char *const texts[TEXTS],
+                           const fedclient_options *given, fed_error *err) {
     const fedclient_options options = {.server = texts[SERVER],
                                        .log = c->log.write != NULL ? &c->log : NULL,
-                                       .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                                       .role = given->role,
                                        .hold_ms = 25000,
                                        .train = on_train,
                                        .user = c,
@@ -204,9 +205,11 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool eval
                                        .name = texts[NAME],
                                        .software = texts[SOFTWARE],
                                        .computes_on = texts[COMPUTES_ON],
-                                       .slots = slots,
+                                       .slots = given->slots,
                                        .helper = texts[HELPER] != NULL ? c->helper : NULL,
-                                       .least_devices = least_devices};
+                                       .least_devices = given->least_devices,
+                                       .most_epsilon = given->most_epsilon,
+                                       .private_only = given->private_only};
     if (texts[SERVER] == NULL || texts[CA] == NULL || texts[STATE] == NULL) {
         return fed_fail(
             err, FED_EINVAL,
@@ -220,7 +223,8 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool eval
 
 JNIEXPORT jlong JNICALL Java_fed_Native_open(JNIEnv *env, jclass type, jobject self,
                                              jobjectArray array, jboolean evaluate, jint slots,
-                                             jint least_devices, jint level) {
+                                             jint least_devices, jfloat most_epsilon,
+                                             jboolean private_only, jint level) {
     (void)type;
     fed_error err = {0};
     char *texts[TEXTS] = {NULL};
@@ -234,10 +238,13 @@ JNIEXPORT jlong JNICALL Java_fed_Native_open(JNIEnv *env, jclass type, jobject s
         c->log = (fed_log){.write = on_log, .user = c, .level = (fed_log_level)level};
     }
     if (take_texts(env, array, texts)) {
-        end_call(c, env,
-                 open_app(c, texts, evaluate == JNI_TRUE, (unsigned)slots, (unsigned)least_devices,
-                          &err),
-                 &err);
+        const fedclient_options given = {.role = evaluate == JNI_TRUE ? FED_ROLE_EVALUATE
+                                                                      : FED_ROLE_TRAIN,
+                                         .slots = (unsigned)slots,
+                                         .least_devices = (uint32_t)least_devices,
+                                         .most_epsilon = most_epsilon,
+                                         .private_only = private_only == JNI_TRUE};
+        end_call(c, env, open_app(c, texts, &given, &err), &err);
     }
     for (size_t k = 0; k < TEXTS; k++) {
         free(texts[k]);

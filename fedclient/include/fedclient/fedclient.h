@@ -173,10 +173,13 @@ typedef struct fedclient_options {
      * coordinator names, which a lying coordinator may have made itself. With least_devices or
      * helper, a task that is not summed by a helper, or whose rounds may commit with fewer devices,
      * is declined. most_epsilon: a task that promises a larger epsilon, or none, is declined; 0:
-     * any task will do. */
+     * any task will do. private_only: a device that trains for private tasks only; helper must be
+     * given, and least_devices is 20 where it is 0. A task that is declined leaves a line of level
+     * WARN in the log, and its reason is the step's *err. */
     const uint8_t *helper; /* uint8[FED_SEAL_KEY] */
     uint32_t least_devices;
     float most_epsilon;
+    bool private_only;
     /** For simulators: fill dst[len] with the random bytes by which the values of a private update
      * are rounded, so that a run can be repeated to the bit. It has no part in seeds and keys,
      * which are always the system's random bytes. NULL: the system's. */

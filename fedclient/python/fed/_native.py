@@ -33,6 +33,12 @@ class Callbacks(ctypes.Structure):
     _fields_ = [("train", TRAIN), ("may_train", MAY_TRAIN), ("room", ROOM), ("stopped", STOPPED), ("log", LOG), ("user", ctypes.c_void_p)]
 
 
+class Floor(ctypes.Structure):
+    """fedpy_floor"""
+
+    _fields_ = [("helper", ctypes.c_char_p), ("least_devices", ctypes.c_uint32), ("most_epsilon", ctypes.c_float), ("private_only", ctypes.c_int)]
+
+
 _text, _size, _address, _float = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_float
 _sizes, _words = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_uint32)
 
@@ -48,8 +54,8 @@ _FUNCTIONS = {
     "optimizer": (ctypes.c_int, [_text, _float, ctypes.POINTER(ctypes.c_double), _text]),
     "partition": (ctypes.c_int, [_text, _address, _address, _size, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64, _address, _address,
                                  _text]),
-    "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, ctypes.c_uint, _text, ctypes.c_uint,
-                                   ctypes.POINTER(Callbacks), ctypes.POINTER(_address), _text]),
+    "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, ctypes.c_uint, ctypes.POINTER(Floor), ctypes.POINTER(Callbacks),
+                                   ctypes.POINTER(_address), _text]),
     "client_close": (None, [_address]),
     "client_stop": (None, [_address]),
     "client_token": (ctypes.c_int, [_address, _text, _text]),

@@ -113,6 +113,15 @@ class Round:
         return params
 
 
+def _floor(helper: str | os.PathLike[str] | None, least_devices: int, most_epsilon: float | None, private: bool) -> _native.Floor:
+    """Which tasks a client accepts."""
+    if most_epsilon is not None and not 0 < most_epsilon < math.inf:
+        raise ValueError(f"most_epsilon is {most_epsilon!r}, and must be a number above 0; None accepts any task")
+    if not 0 <= least_devices < 2 ** 32:
+        raise ValueError(f"least_devices is {least_devices!r}, and must be a whole number from 0 to 2^32 - 1")
+    return _native.Floor(None if helper is None else os.fsencode(helper), least_devices, most_epsilon or 0, int(private))
+
+
 def _put(params: dict[str, np.ndarray], trained: Mapping[str, Any]) -> None:
     """Copy what the callback returned into the library's memory."""
     if trained.keys() != params.keys():
@@ -211,6 +220,8 @@ class Client:
     helper    path of a file with the key of the helper that this device trusts, such as the helper's helper.pem: it trains
               only for private tasks whose sums this helper opens
     least_devices  it trains only for private tasks with a helper, whose rounds have at least so many devices; 0: for any
+    most_epsilon   it trains only for tasks that promise each device an epsilon of at most this; None: for any
+    private   True: it trains for private tasks only. It needs `helper`, and least_devices is 20 where it is not given
     eligible  called before each round and at times during it. None or True: the device may train; a text: why not now
     progress  progress(round, done, total), called when the training callback calls round.progress
 
@@ -221,6 +232,7 @@ class Client:
     def __init__(self, server: str, ca: str | os.PathLike[str], state: str | os.PathLike[str], token: str | None = None,
                  *, name: str | None = None, evaluate: bool = False, slots: int = 1,
                  helper: str | os.PathLike[str] | None = None, least_devices: int = 0,
+                 most_epsilon: float | None = None, private: bool = False,
                  eligible: Callable[[], bool | str | None] | None = None,
                  progress: Callable[[Round, int, int], None] | None = None):
         self.folder = os.fspath(state)
@@ -245,10 +257,10 @@ class Client:
             _native.STOPPED(self._call_stopped), _native.LOG(self._call_log), None)
         self._room = np.empty(0, np.uint8)
         self._address = ctypes.c_void_p()
+        floor = _floor(helper, least_devices, most_epsilon, private)
         _native.call("client_open", server.encode(), os.fsencode(ca), os.fsencode(state),
                      None if name is None else name.encode(), int(evaluate), slots,
-                     None if helper is None else os.fsencode(helper), least_devices, ctypes.byref(self._callbacks),
-                     ctypes.byref(self._address))
+                     ctypes.byref(floor), ctypes.byref(self._callbacks), ctypes.byref(self._address))
         try:
             if token is not None:
                 self._work("token", token.encode())

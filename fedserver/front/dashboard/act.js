@@ -142,7 +142,7 @@ function open_task_dialog(t) {
     pause_form(t), priority_form(t), cancel_form(t)]);
 }
 function act_cell(t) {
-  const td = cell(null, "left"), over = t.state === "finished" || t.state === "cancelled", button = make("button", "Act", "plain");
+  const td = cell(null, "left"), over = is_over(t), button = make("button", "Act", "plain");
   if (over) return td;
   button.type = "button";
   button.dataset.key = "act-" + t.id;

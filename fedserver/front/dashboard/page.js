@@ -12,6 +12,7 @@ const now_ms = () => Date.now() + aheadMs;
 /* ---- several tasks: `told` is the status; in `seen`, task, round and rounds are those of the task that was picked ---- */
 const seen_from = (s, one) => Object.assign({}, s, one);
 const running_tasks = s => s.running || [];
+const is_over = t => t.state === "finished" || t.state === "cancelled";
 
 function pick_task(id) {
   picked = id;

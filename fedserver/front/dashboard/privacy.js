@@ -21,7 +21,8 @@ function promise_words(p) {
   if (!known(p.epsilon)) return "No epsilon is promised: the models may tell something of single devices.";
   return "The models of all rounds hardly tell whether a device sent its training or zeros: epsilon " + decimal(p.epsilon) + " at delta " + p.delta.toExponential(0) + ".";
 }
-function left_words(p) {
+function left_words(t, p) {
+  if (is_over(t)) return "Its rounds are over, and so is what it spends.";
   return several(p.left, "device", "devices") + " may take part once more; each in at most " + several(p.participations, "round") + ".";
 }
 function spent_words(p) {
@@ -40,11 +41,11 @@ function show_privacy(s, now) {
     $("spent").className = "fill" + (part >= 0.9 ? " much" : "");
     $("budgetbar").setAttribute("aria-valuenow", Math.round(100 * part));
     $("budgetbar").setAttribute("aria-valuetext", spent_words(p));
-    say("spentwords", spent_words(p) + ". " + left_words(p));
+    say("spentwords", spent_words(p) + ". " + left_words(s.task, p));
   }
   facts("privacyfacts", [
     ...(p.helper ? [["Helper", (p.helper_is === "ours" ? "yours" : p.helper_is || "of whom nobody has said") + ", with the key " + p.helper + "..."],
-      ["The helper now", wait === null ? "owes nothing" : "has not opened this round's sum yet, for " + duration(wait)]] : []),
+      ...(is_over(s.task) ? [] : [["The helper now", wait === null ? "owes nothing" : "has not opened this round's sum yet, for " + duration(wait)]])] : []),
     ...(known(p.z) ? [["Noise of a round", decimal(p.z) + " of the longest update"]] : []), ["Longest update", decimal(p.clip)]]);
 }
 
@@ -58,7 +59,7 @@ function alarm_helper(s, now) {
 }
 function alarm_ledger(s) {
   const p = privacy_of(s);
-  if (!p || !known(p.epsilon)) return null;
+  if (!p || !known(p.epsilon) || is_over(s.task)) return null;
   if (p.complete === false) {
     return alarm("red", "The ledger is that of a backup, and does not know which devices took part since.",
       "Rounds are refused until you say how many may have been lost: fedserver ledger --dir DIR --lost N " + s.task.id);

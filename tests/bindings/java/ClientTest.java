@@ -275,6 +275,33 @@ final class ClientTest {
         }
     }
 
+    public void a_task_with_a_larger_epsilon_than_the_devices_own_is_declined() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            for (float wrong : new float[] {0, -1, Float.NaN, Float.POSITIVE_INFINITY}) {
+                Check.fails(IllegalArgumentException.class, "a number above 0", () -> home.device("wrong").mostEpsilon(wrong));
+            }
+            Check.fails(FedException.class, "get helper.pem from the helper's party", () -> home.device("wrong").privateOnly().open());
+            home.privateTask("\"epsilon\": 5, \"delta\": 1e-5, \"participations\": 1");
+            List<String> lines = new ArrayList<>();
+            try (Client client = home.device("d").mostEpsilon(4.5f).log(Client.Log.Level.WARN, (level, line) -> lines.add(line)).open()) {
+                Event event = client.step(adder(1, 1));
+                for (int k = 0; k < 20 && event.outcome != Event.Outcome.DECLINED; k++) {
+                    event = client.step(adder(1, 1));
+                }
+                Check.equal(event.outcome, Event.Outcome.DECLINED);
+                Check.says(event.reason, "its promise is epsilon 5; this device wants 4.5 at most");
+                Check.says(String.join("", lines), "its promise is epsilon 5; this device wants 4.5 at most");
+            }
+            try (Client client = home.device("e").mostEpsilon(5).open()) {
+                Event event = client.step(adder(1, 1));
+                for (int k = 0; k < 20 && event.outcome != Event.Outcome.COUNTED; k++) {
+                    event = client.step(adder(1, 1));
+                }
+                Check.equal(event.outcome, Event.Outcome.COUNTED);
+            }
+        }
+    }
+
     public void a_killed_coordinator_is_waited_for() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 2, \"cohort\": 1");

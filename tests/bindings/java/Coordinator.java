@@ -55,9 +55,16 @@ final class Coordinator implements AutoCloseable {
     }
 
     void task(String model, String keys) throws Exception {
-        File file = new File(folder, "task.json");
-        String json = "{\"model\": \"" + model + "\", \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"device_share\": 1, " + keys + "}";
-        Files.write(file.toPath(), json.getBytes(StandardCharsets.UTF_8));
+        queue(model, "\"codec_up\": \"float32\", \"codec_down\": \"float32\", \"device_share\": 1, " + keys);
+    }
+
+    /** Queue a private task without a helper, whose rounds have three devices. */
+    void privateTask(String keys) throws Exception {
+        queue(MODEL, "\"rounds\": 1, \"cohort\": 3, \"codec_up\": \"ring:b=5\", \"clip\": 1, " + keys);
+    }
+
+    private void queue(String model, String keys) throws Exception {
+        File file = write("task.json", "{\"model\": \"" + model + "\", " + keys + "}");
         Check.command("fedserver", "task", "--dir", home, file.getPath());
     }
 

@@ -133,6 +133,27 @@ FED_TEST(a_copy_that_fails_costs_nothing_else) {
     }
 }
 
+static unsigned warnings;
+
+static void count_warnings(void *user, fed_log_level level, const char *line) {
+    (void)user;
+    if (strstr(line, "this test keeps no copy") != NULL) {
+        assert_int_equal(level, FED_LOG_WARN);
+        warnings++;
+    }
+}
+
+FED_TEST_WITH(a_program_that_declines_copies_says_so_once_for_a_task, fed_device *d) {
+    static const fed_log log = {.write = count_warnings, .level = FED_LOG_INFO};
+    warnings = 0;
+    d->options.log = &log;
+    fed_device_restart(d);
+    d->copy = decline;
+    fed_device_finish(d, ROUNDS + 1);
+    assert_int_equal(d->copies, ROUNDS + 1);
+    assert_int_equal(warnings, 1);
+}
+
 FED_TEST_WITH(a_full_store_costs_the_copy_only, fed_device *d) {
     d->flash.full = "personal";
     fed_device_finish(d, ROUNDS + 1);

@@ -79,6 +79,32 @@ FED_TEST_WITH(the_status_says_what_is_promised_and_spent, coordinator *c) {
     json_decref(status);
 }
 
+/* What /v1/rounds says of a task, which may be over. */
+static const json_t *privacy_of_past(coordinator *c, const char *query, json_t **history) {
+    *history = coordinator_json(c, "/v1/rounds", query);
+    return json_object_get(json_object_get(*history, "task"), "privacy");
+}
+
+FED_TEST_WITH(the_history_of_a_task_that_is_over_says_what_it_promised_and_spent, coordinator *c) {
+    coordinator_task(c, task);
+    const test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    play(c, d);
+    coordinator_commit(c);
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_CANCEL, &err));
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"cohort\": 1, \"rounds\": 1}");
+    json_t *history, *plain;
+    const json_t *said = privacy_of_past(c, "task=1", &history);
+    assert_true(json_number_value(json_object_get(said, "epsilon")) == 8);
+    assert_true(json_real_value(json_object_get(said, "clip")) == 1);
+    const double spent = json_real_value(json_object_get(said, "spent"));
+    assert_true(spent > 0 && spent < 8);
+    assert_true(json_is_null(json_object_get(said, "since_ms")));
+    assert_true(json_is_null(privacy_of_past(c, "task=2", &plain)));
+    json_decref(history);
+    json_decref(plain);
+}
+
 static json_t *privacy(coordinator *c, json_t **status) {
     *status = coordinator_json(c, "/v1/status", NULL);
     return json_object_get(json_object_get(*status, "task"), "privacy");

@@ -78,8 +78,7 @@ FED_TEST_WITH(the_status_says_since_when_a_round_waits_for_its_helper, coordinat
     end(f);
 }
 
-FED_TEST_WITH(a_restarted_coordinator_asks_the_same_question_and_gets_the_same_opening,
-              coordinator *c) {
+FED_TEST_WITH(a_restarted_coordinator_gets_the_same_opening, coordinator *c) {
     federation *f = begin(c, true);
     float values[VALUES];
     for (size_t k = 0; k < DEVICES; k++) {

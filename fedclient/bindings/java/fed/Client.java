@@ -56,6 +56,8 @@ public final class Client implements AutoCloseable {
         private String caPem, token, name, software = "java-fed", computesOn, helper;
         private boolean evaluate;
         private int slots = 1, leastDevices;
+        private float mostEpsilon; // 0: any
+        private boolean privateOnly;
         private Eligibility eligibility;
         private Round.Progress progress;
         private Log log;
@@ -135,6 +137,22 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
+        /** Train only for tasks that promise each device an epsilon of at most this. */
+        public Builder mostEpsilon(float epsilon) {
+            if (!(epsilon > 0) || Float.isInfinite(epsilon)) {
+                throw new IllegalArgumentException("the largest epsilon that a device accepts is a number above 0, not " + epsilon);
+            }
+            this.mostEpsilon = epsilon;
+            return this;
+        }
+
+        /** Train for private tasks only. This needs {@link #helper}, and rounds have at least 20 devices where
+         * {@link #leastDevices} does not say how many. */
+        public Builder privateOnly() {
+            this.privateOnly = true;
+            return this;
+        }
+
         public Builder eligible(Eligibility eligibility) {
             this.eligibility = eligibility;
             return this;
@@ -210,7 +228,8 @@ public final class Client implements AutoCloseable {
             Native.bytes(builder.name), Native.bytes(builder.software), Native.bytes(builder.computesOn),
             Native.bytes(builder.helper)};
         Log.Level level = builder.log != null ? builder.level : Log.Level.DEBUG;
-        handle = Native.open(this, texts, builder.evaluate, builder.slots, builder.leastDevices, level.ordinal());
+        handle = Native.open(this, texts, builder.evaluate, builder.slots, builder.leastDevices, builder.mostEpsilon,
+                builder.privateOnly, level.ordinal());
         note();
     }
 

@@ -31,8 +31,10 @@ final class Native {
         return bytes == null ? "" : new String(bytes, StandardCharsets.UTF_8);
     }
 
-    /** texts: server, CA's PEM, folder of the state, name, software, computesOn; the last three may be null. */
-    static native long open(Client self, byte[][] texts, boolean evaluate, int slots, int leastDevices, int logLevel);
+    /** texts: server, CA's PEM, folder of the state, name, software, computesOn, the helper's file; the last four may be null.
+     * mostEpsilon 0: any. */
+    static native long open(Client self, byte[][] texts, boolean evaluate, int slots, int leastDevices, float mostEpsilon,
+                            boolean privateOnly, int logLevel);
 
     static native void close(long handle);
 

@@ -185,6 +185,23 @@ FED_TEST(the_task_names_the_runs_helper) {
     refused("helper = 2\n", "s.txt:4: key \"helper\" is \"2\"");
 }
 
+#define PROMISE "codec_up = ring:b=5\nclip = 1\nepsilon = 8\ndelta = 1e-5\nparticipations = 3\n"
+
+FED_TEST(the_task_says_who_adds_the_noise) {
+    json_t *task = task_of(PROMISE "helper = 1\nnoise = both\n");
+    assert_string_equal(json_string_value(json_object_get(task, "noise")), "both");
+    json_decref(task);
+    refused(PROMISE "noise = helper\n",
+            "s.txt:9: key \"noise\": a helper adds the noise where there "
+            "is one, so noise is helper or both");
+    refused(PROMISE "helper = 1\nnoise = coordinator\n", "s.txt:10: key \"noise\": a helper adds");
+    refused(PROMISE "noise = someone\n", "s.txt:9: key \"noise\"");
+    refused(PROMISE "helper = 1\napart = 2\nselection = round_robin\nnoise = both\n",
+            "s.txt:12: key \"noise\": with apart, one of the two adds the noise");
+    refused("codec_up = ring:b=5\nclip = 1\nnoise = coordinator\n",
+            "s.txt:6: key \"noise\": it belongs to a promise");
+}
+
 FED_TEST(phases_are_a_list_of_rounds_and_what_changes) {
     sim_scenario s;
     fed_error err = {0};
