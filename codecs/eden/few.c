@@ -92,7 +92,9 @@ static float quantile(double probability) {
     return (float)fmax(0.0, t - over / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))));
 }
 
-enum { BATCH = 64 };
+/* BATCH: values that are compared together. MORE_VALUES: room behind the values of a bucket, so
+ * that only whole vectors are compared. */
+enum { BATCH = 64, MORE_VALUES = 16 };
 
 /* Bit i of the result says whether v[i] has at least this magnitude. n <= BATCH. */
 static uint64_t mark_from(int32_t limit, const float *v, size_t n) {
@@ -124,15 +126,34 @@ static size_t list_from(float least, const float *v, size_t wide, uint32_t *plac
     return count;
 }
 
+/* Return how many of n values have at least this magnitude, which is not 0. Behind the values are
+ * MORE_VALUES zeros. */
+static size_t count_from(int32_t limit, const float *v, size_t n) {
+    size_t count = 0;
+    for (size_t start = 0; start < n; start += BATCH) {
+        const size_t left = (n - start + MORE_VALUES - 1) / MORE_VALUES * MORE_VALUES;
+        const uint64_t marks = mark_from(limit, v + start, left < BATCH ? left : BATCH);
+        count += (size_t)__builtin_popcountll(marks);
+    }
+    return count;
+}
+
 /* Return bits of a magnitude that just k of n values have or exceed. If equal ones make that
- * impossible, return the k-th largest magnitude. The highest bit is found first. */
-static int32_t find_magnitude(const float *v, size_t n, int32_t k) {
-    int32_t found = 0;
-    for (int32_t bit = INT32_C(1) << 30; bit > 0; bit >>= 1) {
-        int32_t as_large = 0;
-        for (size_t i = 0; i < n; i++) {
-            as_large += fedcodec_magnitude(v[i]) >= (found | bit);
-        }
+ * impossible, return the k-th largest magnitude. Of the bits in which magnitudes differ the highest
+ * is found first. Behind the values are MORE_VALUES zeros. */
+static int32_t find_magnitude(const float *v, size_t n, size_t k) {
+    int32_t all = INT32_MAX, any = 0;
+    for (size_t i = 0; i < n; i++) {
+        all &= fedcodec_magnitude(v[i]);
+        any |= fedcodec_magnitude(v[i]);
+    }
+    if (all == any) {
+        return all;
+    }
+    int32_t bit = (int32_t)(UINT32_C(1) << (31 - __builtin_clz((uint32_t)(all ^ any))));
+    int32_t found = all & ~(bit | (bit - 1));
+    for (; bit > 0; bit >>= 1) {
+        const size_t as_large = count_from(found | bit, v, n);
         if (as_large == k) {
             return found | bit;
         }
@@ -143,7 +164,7 @@ static int32_t find_magnitude(const float *v, size_t n, int32_t k) {
 
 /* Move the k values of largest magnitude to the front of v, and set place[] to where they were.
  * They keep their order; of equal ones the first are taken. least: a magnitude that somewhat more
- * than k values should have. */
+ * than k values should have. v has room for MORE_VALUES behind a bucket. */
 static void choose(float least, float *v, size_t wide, size_t k, uint32_t *place) {
     size_t count = list_from(least, v, wide, place), kept = 0, equal = k;
     if (count < k) {
@@ -152,7 +173,8 @@ static void choose(float least, float *v, size_t wide, size_t k, uint32_t *place
     for (size_t i = 0; i < count; i++) {
         v[i] = v[place[i]];
     }
-    const int32_t limit = find_magnitude(v, count, (int32_t)k);
+    memset(v + count, 0, MORE_VALUES * sizeof *v);
+    const int32_t limit = find_magnitude(v, count, k);
     for (size_t i = 0; i < count; i++) {
         equal -= fedcodec_magnitude(v[i]) > limit;
     }
@@ -172,7 +194,7 @@ static void choose(float least, float *v, size_t wide, size_t k, uint32_t *place
 static void choose_in_bucket(const chooser *c, size_t k, int32_t largest) {
     const size_t count = eden_count(&c->l, k), wide = eden_width(count);
     const size_t sent = eden_sent_of(c->most, c->l.shift, wide), first = k * c->most;
-    float v[EDEN_BUCKET_MAX], up = 1.0f;
+    float v[EDEN_BUCKET_MAX + MORE_VALUES], up = 1.0f;
     uint32_t place[EDEN_BUCKET_MAX + BATCH];
     if (!eden_copy(c->x + eden_first(&c->l, k), count, wide, largest, v, &up)) {
         c->work.sums[k] = (bucket_sums){.squares = 0.0};

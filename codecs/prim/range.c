@@ -65,8 +65,11 @@ static inline uint32_t probability(const fedcodec_range_bit *b) {
     return p < LEAST ? LEAST : p > 65536 - LEAST ? 65536 - LEAST : p;
 }
 
+/* Move an estimate towards the bit: by p * step / 2^16 for a 0, by (65535 - p) * step / 2^16 for a
+ * 1. There is no branch, since the bits of gaps can hardly be predicted. */
 static inline uint16_t towards(uint32_t p, unsigned bit, uint32_t step) {
-    return (uint16_t)(bit ? p + ((65535u - p) * step >> 16) : p - (p * step >> 16));
+    const uint32_t flip = (0u - bit) & 65535u, distance = p ^ flip;
+    return (uint16_t)((distance - (distance * step >> 16)) ^ flip);
 }
 
 /* Move both estimates towards the bit. The step is 1 / (seen + 1.5); for the fast estimate, seen
@@ -82,6 +85,13 @@ static inline uint32_t split(uint32_t low, uint32_t high, uint32_t p) {
     return low + (uint32_t)((uint64_t)(high - low) * p >> 16);
 }
 
+/* Narrow the interval to the bit's part, without a branch. */
+static inline void narrow(uint32_t *low, uint32_t *high, uint32_t middle, unsigned bit) {
+    const uint32_t one = 0u - bit;
+    *low = (*low & one) | ((middle + 1) & ~one);
+    *high = (middle & one) | (*high & ~one);
+}
+
 typedef struct range_writer {
     uint8_t *dst;
     size_t cap, len;
@@ -91,12 +101,7 @@ typedef struct range_writer {
 } range_writer;
 
 static inline void put_bit(range_writer *w, unsigned bit, uint32_t p) {
-    uint32_t middle = split(w->low, w->high, p);
-    if (bit) {
-        w->high = middle;
-    } else {
-        w->low = middle + 1;
-    }
+    narrow(&w->low, &w->high, split(w->low, w->high, p), bit);
     while ((w->low ^ w->high) >> 24 == 0) {
         if (w->len == w->cap) {
             w->full = true;
