@@ -51,18 +51,28 @@ static inline void begin_task(coordinator *c, federation *f, bool masked, const 
                      200);
 }
 
-/* more: further keys of the task, each behind a comma. */
-static inline federation *begin_more(coordinator *c, bool masked, const char *more) {
+/* A helper with a new key, which is not enrolled yet. */
+static inline federation *helper_alone(void) {
     federation *f = calloc(1, sizeof *f);
     assert_non_null(f);
     assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
-    begin_task(c, f, masked, more);
+    return f;
+}
+
+static inline void enrol_helper(coordinator *c, federation *f) {
     f->helper_device =
         coordinator_enrol_as(c, &(fedserver_grant){.role = FEDSERVER_ROLE_HELPER, .ttl_s = 3600});
     snprintf(f->state, sizeof f->state, "%s/helper-state.db", c->directory);
     fedserver_helper_options options = {.path = f->state, .least = 2};
     memcpy(options.secret, f->secret, sizeof options.secret);
     assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
+}
+
+/* more: further keys of the task, each behind a comma. */
+static inline federation *begin_more(coordinator *c, bool masked, const char *more) {
+    federation *f = helper_alone();
+    begin_task(c, f, masked, more);
+    enrol_helper(c, f);
     return f;
 }
 
