@@ -218,7 +218,17 @@ static fed_status send_reply(helping *h, const fedserver_reply *reply, const fed
                                     word[0] != '\0' ? word : "it keeps losing pieces");
 }
 
-static void say(const helping *h, const fedserver_reply *reply, size_t devices) {
+static void say_opened(const helping *h, const fedserver_reply *reply,
+                       const fedserver_inquiry *of) {
+    char groups[48] = "a sum";
+    if (of->groups > 1) {
+        snprintf(groups, sizeof groups, "the sums of %u groups", of->groups);
+    }
+    fed_logf(h->log, FED_LOG_INFO, "task %llu: opened round %u, %s of %zu devices",
+             (unsigned long long)reply->task, reply->round, groups, of->count);
+}
+
+static void say(const helping *h, const fedserver_reply *reply, const fedserver_inquiry *of) {
     if (reply->renewed) {
         fed_logf(h->log, FED_LOG_WARN,
                  "task %llu: its coordinator was restored, or its round voided: round %u and later "
@@ -226,8 +236,7 @@ static void say(const helping *h, const fedserver_reply *reply, size_t devices) 
                  (unsigned long long)reply->task, reply->round);
     }
     if (reply->word[0] == '\0') {
-        fed_logf(h->log, FED_LOG_INFO, "task %llu: opened round %u, a sum of %zu devices",
-                 (unsigned long long)reply->task, reply->round, devices);
+        say_opened(h, reply, of);
     } else {
         fed_logf(h->log, FED_LOG_ERROR, "task %llu: round %u is not opened (%s): %s",
                  (unsigned long long)reply->task, reply->round, reply->word, reply->sentence);
@@ -265,7 +274,7 @@ static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *calm,
     }
     fed_status status = fedserver_helper_answer(h->helper, &inquiry, &reply, err);
     if (status == FED_OK) {
-        say(h, &reply, inquiry.count);
+        say(h, &reply, &inquiry);
         *calm = goes_on(h, &reply);
         fed_writer_growing(&whole);
         fedserver_reply_write(&whole, &reply);

@@ -46,12 +46,15 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, const fed_layout
         }
     }
     const bool all = fedserver_strategy_needs_all(&strategy);
+    const uint64_t groups = fedserver_task_groups(task), row = 2 * vector + state;
+    const uint64_t opening = fedserver_task_has_helper(task) && groups > 1 ? groups * vector : 0;
+    const uint64_t combined = !all ? 0 : groups > 1 ? groups : task->rules.goal;
     const uint64_t sealed = task->wire.downloads[0] != '\0' ? SEALED_VECTORS : 0;
     *needs = (fedserver_needs){
         .values = layout->size,
-        .row_bytes = 2 * vector + state,
+        .row_bytes = opening > row ? opening : row,
         .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS + sealed) * vector + 2 * state,
-        .update_bytes = (update + (all ? vector : 0)) * task->rules.goal,
+        .update_bytes = update * task->rules.goal + combined * vector,
         .memory_bytes = memory,
     };
     return FED_OK;
@@ -82,8 +85,9 @@ fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limi
         return fed_fail(
             err, FED_ERANGE,
             "a model of %llu values can't be stored: with what its deltas leave out and "
-            "the strategy's state it takes %s, and at most %s is possible; choose "
-            "a smaller model",
+            "the strategy's state, or as the masks of its groups, it takes %s, and at most %s is "
+            "possible; choose "
+            "a smaller model, or fewer groups if the task has them",
             (unsigned long long)needs->values, write_size(needs->row_bytes, takes),
             write_size(row_limit, most));
     }
@@ -165,7 +169,7 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
     needs->disk_free_bytes = free_bytes(server->directory);
     needs->machine_bytes = fed_machine_bytes();
     /* with staleness one device may give several updates to a round */
-    needs->devices = task.rules.staleness > 0 ? 1 : task.rules.minimum;
+    needs->devices = task.rules.staleness > 0 ? 1 : fedserver_round_least(&task.rules);
     /* and a device rests for apart - 1 rounds after one */
     needs->apart = fedserver_task_apart(&task);
     needs->devices *= needs->apart;

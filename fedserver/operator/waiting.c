@@ -104,18 +104,20 @@ static void say_then(sentence *s, const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
     if (rules->staleness > 0 && now_ms >= round->deadline_ms) {
-        say(s, "; the round commits with the minimum of %u", rules->minimum);
+        say(s, "; the round commits with the minimum of %u", fedserver_round_least(rules));
         return;
     }
     say(s, " until ");
     say_time(s, round->deadline_ms);
-    if (round->received >= rules->minimum) {
-        say(s, "; then the round commits, since the minimum of %u is met", rules->minimum);
+    if (round->received >= fedserver_round_least(rules)) {
+        say(s, "; then the round commits, since the minimum of %u is met",
+            fedserver_round_least(rules));
     } else if (rules->staleness > 0) {
-        say(s, "; from then on the minimum of %u is enough to commit", rules->minimum);
+        say(s, "; from then on the minimum of %u is enough to commit",
+            fedserver_round_least(rules));
     } else {
         say(s, "; then a new attempt opens, unless the minimum of %u is met by %u more",
-            rules->minimum, rules->minimum - round->received);
+            fedserver_round_least(rules), fedserver_round_least(rules) - round->received);
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include "fed/crypto.h"
 #include "fedserver/privacy/correlated.h"
+#include "fedserver/privacy/grouping.h"
 #include "fedserver/privacy/helper_state.h"
 
 struct fedserver_helper {
@@ -28,6 +29,7 @@ typedef struct inquiry {
     uint8_t terms[FED_SHA256_SIZE];
     uint8_t (*fingerprints)[FED_SHA256_SIZE]; /* in the question's order */
     uint8_t (*seeds)[FED_SEED];
+    uint32_t *group;             /* of each device */
     fedserver_variance variance; /* of the noise; all 0: none */
     uint8_t noise_key[FEDSERVER_NOISE_KEY];
     uint8_t *correlated; /* the noise itself, where apart is above 1 */
@@ -66,6 +68,13 @@ static bool check_terms(inquiry *q) {
                       "this helper's helper.pem",
                       (unsigned long long)t->task);
     }
+    if (q->question->groups > 1 && t->privacy.apart > 1) {
+        return refuse(
+            q, "groups",
+            "task %llu wants %u groups, and noise that is correlated over rounds, which a "
+            "median does not take off; one of them has to go",
+            (unsigned long long)t->task, q->question->groups);
+    }
     fed_error why;
     return fedserver_promised_noise(t, &q->variance, &why) == FED_OK ||
            refuse(q, "noise", "task %llu: %.200s", (unsigned long long)t->task, why.text);
@@ -74,6 +83,14 @@ static bool check_terms(inquiry *q) {
 static bool check_count(const inquiry *q) {
     const fed_privacy *p = &q->question->terms.privacy;
     const uint32_t least = p->minimum > q->helper->least ? p->minimum : q->helper->least;
+    const uint32_t groups = q->question->groups;
+    if (groups > 1 && q->question->count / groups < least) {
+        return refuse(q, "minimum",
+                      "%u sums of %zu devices are asked for; %s wants %u at least in each, so let "
+                      "the task have fewer groups, or a larger minimum and goal",
+                      groups, q->question->count, least == p->minimum ? "the task" : "this helper",
+                      least);
+    }
     if (q->question->count < least) {
         return refuse(q, "minimum",
                       "a sum of %zu devices is asked for; %s wants %u at least, so raise the "
@@ -219,19 +236,21 @@ static bool is_noisy(const inquiry *q) {
     return q->variance.t > 0;
 }
 
-/* Take noise off the masks. So it stays in the sum of the updates when the coordinator takes these
- * masks off. */
-static fed_status add_noise(const inquiry *q, uint32_t *y, size_t n) {
+/* Take noise off the masks of a group. So it stays in the sum of its updates when the coordinator
+ * takes these masks off. */
+static fed_status add_noise(const inquiry *q, uint32_t group, uint32_t *y, size_t n) {
+    uint8_t set[FED_SHA256_SIZE];
     if (!is_noisy(q)) {
         return FED_OK;
     }
+    fedserver_grouping_set(q->reply->set, q->question->groups, group, set);
     int64_t *noise = malloc(n * sizeof *noise);
     FED_REQUIRE(noise != NULL, FED_ENOMEM);
     fed_status status = FED_OK;
     if (q->correlated != NULL) {
         fedserver_correlated_levels(q->correlated, noise, n);
     } else {
-        status = fedserver_noise_draw(q->noise_key, q->reply->set, q->variance, noise, n);
+        status = fedserver_noise_draw(q->noise_key, set, q->variance, noise, n);
     }
     for (size_t i = 0; i < n && status == FED_OK; i++) {
         y[i] -= (uint32_t)noise[i];
@@ -241,25 +260,42 @@ static fed_status add_noise(const inquiry *q, uint32_t *y, size_t n) {
     return status;
 }
 
-/* Sum the masks into packed fields, with the round's noise. */
-static fed_status sum_masks(const inquiry *q) {
+/* Sum the masks of a group into packed fields, with noise. y: scratch of all fields. */
+static fed_status sum_group(const inquiry *q, uint32_t group, uint32_t *y, uint8_t *packed) {
     const fed_private_terms *t = &q->question->terms;
     const size_t n = (size_t)t->fields;
-    uint32_t *y = calloc(n, sizeof *y);
-    q->reply->fields_len = (size_t)fed_private_packed(t->width, n);
-    q->reply->fields = calloc(1, q->reply->fields_len);
+    memset(y, 0, n * sizeof *y);
+    for (size_t k = 0; k < q->question->count; k++) {
+        if (q->group[k] == group) {
+            FED_TRY(fed_private_mask(q->seeds[k], t->width, 0, y, n));
+        }
+    }
+    FED_TRY(add_noise(q, group, y, n));
+    fed_private_pack(y, t->width, 0, packed, n);
+    return FED_OK;
+}
+
+static fed_status sum_masks(const inquiry *q) {
+    const fed_private_terms *t = &q->question->terms;
+    const size_t each = (size_t)fed_private_packed(t->width, t->fields);
+    uint32_t *y = malloc((size_t)t->fields * sizeof *y);
+    q->reply->fields_len = q->question->groups * each;
+    q->reply->fields = calloc(q->question->groups, each);
     fed_status status = y != NULL && q->reply->fields != NULL ? FED_OK : FED_ENOMEM;
-    for (size_t k = 0; k < q->question->count && status == FED_OK; k++) {
-        status = fed_private_mask(q->seeds[k], t->width, 0, y, n);
-    }
-    if (status == FED_OK) {
-        status = add_noise(q, y, n);
-    }
-    if (status == FED_OK) {
-        fed_private_pack(y, t->width, 0, q->reply->fields, n);
+    for (uint32_t g = 0; g < q->question->groups && status == FED_OK; g++) {
+        status = sum_group(q, g, y, q->reply->fields + g * each);
     }
     free(y);
     return status == FED_OK ? FED_OK : fed_fail(q->err, status, "out of memory to sum masks");
+}
+
+/* The groups follow from the set, so the coordinator can't ask for others. */
+static fed_status deal(const inquiry *q) {
+    fedserver_grouping which = {.task = q->question->terms.task,
+                                .round = q->question->terms.round,
+                                .groups = q->question->groups};
+    memcpy(which.model, q->question->terms.model, sizeof which.model);
+    return fedserver_grouping_deal(&which, q->fingerprints, q->question->count, q->group);
 }
 
 static size_t correlated_bytes(const inquiry *q) {
@@ -400,6 +436,7 @@ static fed_status answer(inquiry *q) {
     }
     if (passed) {
         FED_TRY(fedserver_inquiry_digest(q->question, q->reply->set));
+        FED_TRY(deal(q));
         FED_TRY(open_seals(q, &passed));
     }
     if (passed && is_noisy(q) && q->question->terms.privacy.apart > 1) {
@@ -423,7 +460,9 @@ fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_inq
     fed_private_terms_digest(&question->terms, q.terms);
     q.fingerprints = calloc(n + 1, sizeof *q.fingerprints);
     q.seeds = calloc(n + 1, sizeof *q.seeds);
-    fed_status status = q.fingerprints != NULL && q.seeds != NULL ? answer(&q) : FED_ENOMEM;
+    q.group = calloc(n + 1, sizeof *q.group);
+    fed_status status =
+        q.fingerprints != NULL && q.seeds != NULL && q.group != NULL ? answer(&q) : FED_ENOMEM;
     if (status == FED_ENOMEM) {
         status = fed_fail(err, status, "out of memory to open a round of %zu devices", n);
     }
@@ -435,6 +474,7 @@ fed_status fedserver_helper_answer(fedserver_helper *helper, const fedserver_inq
         fed_wipe(q.correlated, correlated_bytes(&q));
         free(q.correlated);
     }
+    free(q.group);
     free(q.seeds);
     free(q.fingerprints);
     if (status != FED_OK) {

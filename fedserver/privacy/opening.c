@@ -17,6 +17,7 @@ static void write_device(fed_writer *w, const fedserver_sealed *device) {
 
 void fedserver_inquiry_write(fed_writer *w, const fedserver_inquiry *q) {
     fed_private_terms_write(w, &q->terms);
+    fed_write_u32(w, q->groups);
     fed_write_u32(w, (uint32_t)q->count);
     for (size_t k = 0; k < q->count; k++) {
         write_device(w, &q->devices[k]);
@@ -31,8 +32,10 @@ static fed_status read_device(fed_reader *r, fedserver_sealed *device) {
 fed_status fedserver_inquiry_read(fed_reader *r, fedserver_inquiry *q) {
     fedserver_inquiry read = {0};
     FED_TRY(fed_private_terms_read(r, &read.terms));
+    read.groups = fed_read_u32(r);
     read.count = fed_read_u32(r);
     FED_TRY(r->status);
+    FED_REQUIRE(read.groups >= 1 && read.groups <= FEDSERVER_GROUPS_MOST, FED_EFORMAT);
     FED_REQUIRE(read.count <= FEDSERVER_INQUIRY_DEVICES &&
                     read.count <= fed_reader_left(r) / least_bytes(),
                 FED_EFORMAT);
@@ -83,8 +86,11 @@ fed_status fedserver_inquiry_digest(const fedserver_inquiry *q, uint8_t digest[F
     fed_sha256_begin(&sum);
     fed_private_terms_digest(&q->terms, terms);
     fed_sha256_add(&sum, terms, sizeof terms);
+    fed_writer w;
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    fed_write_u32(&w, q->groups);
+    fed_sha256_add(&sum, bytes, w.len);
     for (size_t k = 0; k < q->count; k++) {
-        fed_writer w;
         fed_writer_fixed(&w, bytes, sizeof bytes);
         write_device(&w, &q->devices[order[k].at]);
         fed_sha256_add(&sum, bytes, w.len);

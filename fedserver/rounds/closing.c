@@ -102,7 +102,8 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
     const size_t trained = fedserver_trained(&t->arch.layout);
     const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
     FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
-    if (c->made.weights.length == 0) { /* else the sum is too long: the model does not change */
+    if (c->made.updates == 0 || c->made.weights.lost < c->made.updates) {
+        /* else all sums are too long: the model does not change */
         fedserver_strategy_step(&t->strategy, t->state, change, trained);
     }
     FED_TRY(go_on(c, err));
@@ -336,6 +337,7 @@ void fedserver_closing_drop(fedserver_closing *c) {
         fedserver_blob_free(c->made.snapshots[k].blob);
     }
     fedserver_versions_free(&c->made.version);
+    free(c->made.weights.worst);
     free(c->t.versions.residual);
     free(c->t.state);
     fedserver_sum_free(&c->t.sum);

@@ -9,6 +9,7 @@
 #include "fed/bytes.h"
 #include "fed/crypto.h"
 #include "fedserver/privacy/correlated.h"
+#include "fedserver/privacy/grouping.h"
 #include "fedserver/task/private_task.h"
 
 static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_error *err) {
@@ -193,16 +194,18 @@ static fed_status draw_correlated(fedserver_rounds *rounds, const fedserver_trai
     return status;
 }
 
-static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training *t, int64_t *noise,
-                             size_t fields, fed_error *err) {
+/* Draw the noise of one group; of the whole set, where the task has no groups. */
+static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training *t, uint32_t group,
+                             int64_t *noise, size_t fields, fed_error *err) {
     fedserver_variance variance;
+    uint8_t set[FED_SHA256_SIZE];
+    fedserver_grouping_set(t->settled.set_digest, fedserver_task_groups(&t->task), group, set);
     if (fedserver_task_apart(&t->task) > 1) {
         return draw_correlated(rounds, t, noise, fields, err);
     }
     fed_status status = fedserver_variance_of(t->settled.sigma2, &variance);
     if (status == FED_OK) {
-        status = fedserver_noise_draw(t->settled.noise_key, t->settled.set_digest, variance, noise,
-                                      fields);
+        status = fedserver_noise_draw(t->settled.noise_key, set, variance, noise, fields);
     }
     return status == FED_OK ? FED_OK
                             : fed_fail(err, status, "the noise of round %u can't be drawn: %s",
@@ -221,9 +224,12 @@ fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_train
     if (noise == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the noise of a round");
     }
-    const fed_status status = draw_noise(rounds, t, noise, fields, err);
-    for (size_t i = 0; i < fields && status == FED_OK; i++) {
-        sums[i] += (uint32_t)noise[i];
+    fed_status status = FED_OK;
+    for (uint32_t g = 0; g < fedserver_task_groups(&t->task) && status == FED_OK; g++) {
+        status = draw_noise(rounds, t, g, noise, fields, err);
+        for (size_t i = 0; i < fields && status == FED_OK; i++) {
+            sums[g * fields + i] += (uint32_t)noise[i];
+        }
     }
     fed_wipe(noise, fields * sizeof *noise);
     free(noise);

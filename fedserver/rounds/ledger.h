@@ -46,9 +46,10 @@ fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training 
  * the round. */
 fed_status fedserver_ledger_left_out(fedserver_training *training, fed_error *err) FED_CHECKED;
 
-/** Add the noise to the opened sum of a round: uint32_t sums[ring->shape.fields], which count
- * modulo 2^w. Only what training and store have of the round is used, so a thread may call it.
- * Where `apart` is above 1, the noise is stored for the next rounds, in the table of openings. */
+/** Add the noise to the opened sums of a round, all of it to each: uint32_t
+ * sums[groups][ring->shape.fields], which count modulo 2^w (rounds/masked.h). Only what training
+ * and store have of the round is used, so a thread may call it. Where `apart` is above 1, the noise
+ * is stored for the next rounds, in the table of openings. */
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *training,
                                  const fedcodec_ring *ring, uint32_t *sums,
                                  fed_error *err) FED_CHECKED;

@@ -29,8 +29,9 @@ static size_t head_bytes(const fedserver_task *task) {
     return helpers > 0 ? 1 + fed_private_bytes(helpers) : FED_PRIVATE_HEAD;
 }
 
-static fed_status most_bytes(const fedserver_task *task, const fed_layout *layout,
-                             const fedserver_phase *phase, uint64_t *most, fed_error *err) {
+fed_status fedserver_masked_most_bytes(const fedserver_task *task, const fed_layout *layout,
+                                       const fedserver_phase *phase, uint64_t *most,
+                                       fed_error *err) {
     (void)phase; /* no phase of a private task changes the codec */
     (void)err;
     *most = head_bytes(task) + fedserver_private_fields(task, layout).bytes;
@@ -48,12 +49,12 @@ static fed_status check_head(const fedserver_update *update, fed_error *why) {
 }
 
 /* The fields are the last bytes of the update. Before them stands how they are masked. */
-static const uint8_t *fields_of(const fedserver_update *update, size_t bytes) {
+const uint8_t *fedserver_masked_fields(const fedserver_update *update, size_t bytes) {
     return update->envelope + (update->envelope_len - bytes);
 }
 
-static fed_status open_fields(const fedserver_task *task, const fed_layout *layout,
-                              fedserver_update *update, fed_error *why) {
+fed_status fedserver_masked_check(const fedserver_task *task, const fed_layout *layout,
+                                  fedserver_update *update, fed_error *why) {
     const fedcodec_ring ring = fedserver_masked_ring(task, layout, update->head.round);
     const size_t bytes = ring.shape.bytes;
     const unsigned helpers = fedserver_task_has_helper(task);
@@ -67,21 +68,23 @@ static fed_status open_fields(const fedserver_task *task, const fed_layout *layo
                         (unsigned)update->envelope[1], helpers);
     }
     /* Masked fields are any bits: what a device hides there, rounds/openings.h can't see either. */
-    return helpers > 0 ? FED_OK : fedcodec_ring_check(&ring, fields_of(update, bytes), bytes, why);
+    return helpers > 0
+               ? FED_OK
+               : fedcodec_ring_check(&ring, fedserver_masked_fields(update, bytes), bytes, why);
 }
 
-static void drop(fedserver_update *update) {
+void fedserver_masked_drop(fedserver_update *update) {
     (void)update; /* it owns nothing */
 }
 
-static fed_status add(fedserver_sum *sum, const fedserver_update *update,
-                      const fedserver_contribution *contribution, fed_error *err) {
+fed_status fedserver_masked_add(fedserver_sum *sum, const fedserver_update *update,
+                                const fedserver_contribution *contribution, fed_error *err) {
     fedserver_contribution noted = *contribution;
     /* D3 in docs/durability.md: each device counts once, so the sum can't wrap around. */
     assert(noted.weight == 1);
     FED_TRY(fedserver_sum_reserve(sum, err));
-    fedcodec_ring_add(&(fedcodec_ring){.shape = sum->shape}, fields_of(update, sum->shape.bytes),
-                      sum->fields);
+    fedcodec_ring_add(&(fedcodec_ring){.shape = sum->shape},
+                      fedserver_masked_fields(update, sum->shape.bytes), sum->fields);
     noted.loss = NAN;
     fedserver_sum_note(sum, &noted);
     return FED_OK;
@@ -98,14 +101,19 @@ double fedserver_masked_noise(const fed_privacy *told) {
     return parties * correlated * told->sigma2;
 }
 
+fed_status fedserver_masked_open(fedserver_rounds *rounds, const fedserver_training *t,
+                                 const fedcodec_ring *ring, uint32_t *sums, fed_error *err) {
+    if (rounds->opening != NULL) {
+        FED_TRY(rounds->opening(rounds, t, ring, sums, err));
+    }
+    return fedserver_ledger_open(rounds, t, ring, sums, err);
+}
+
 /* Open a copy of the sum, and make it the change. */
 static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t,
                            const fedcodec_ring *ring, uint32_t *sums, fedserver_weights *weights,
                            float *change, fed_error *err) {
-    if (rounds->opening != NULL) {
-        FED_TRY(rounds->opening(rounds, t, ring, sums, err));
-    }
-    FED_TRY(fedserver_ledger_open(rounds, t, ring, sums, err));
+    FED_TRY(fedserver_masked_open(rounds, t, ring, sums, err));
     const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
     const double sigma2 = fedserver_masked_noise(&told);
     const double length = fedcodec_ring_sums(ring, sums);
@@ -113,6 +121,7 @@ static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t
     if (length > longest) {
         weights->length = length;
         weights->longest = longest;
+        weights->lost = t->sum.updates;
         memset(change, 0, t->arch.layout.size * sizeof *change);
         return FED_OK;
     }
@@ -144,9 +153,9 @@ static fed_status combine(fedserver_rounds *rounds, fedserver_training *t,
 const fedserver_intake fedserver_intake_masked = {
     .name = "masked",
     .takes = fedserver_task_is_private,
-    .most_bytes = most_bytes,
-    .open = open_fields,
-    .drop = drop,
-    .add = add,
+    .most_bytes = fedserver_masked_most_bytes,
+    .open = fedserver_masked_check,
+    .drop = fedserver_masked_drop,
+    .add = fedserver_masked_add,
     .combine = combine,
 };

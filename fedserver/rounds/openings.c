@@ -190,6 +190,7 @@ fed_status fedserver_openings_question(fedserver_rounds *rounds, fedserver_train
     growing g = {.question = question};
     memset(question, 0, sizeof *question);
     fedserver_openings_terms(t, &question->terms);
+    question->groups = fedserver_task_groups(&t->task);
     const fed_status status = rounds->store->update_each(rounds->db, t->task.wire.id,
                                                          t->round.number, add_device, &g, err);
     if (status != FED_OK) {
@@ -209,7 +210,7 @@ fed_status fedserver_openings_same_set(const fedserver_inquiry *q, const fedserv
 
 static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
     FED_TRY(fedserver_openings_same_set(q, reply, why));
-    const uint64_t wanted = fed_private_packed(q->terms.width, q->terms.fields);
+    const uint64_t wanted = q->groups * fed_private_packed(q->terms.width, q->terms.fields);
     return reply->fields_len == wanted
                ? FED_OK
                : fed_fail(why, FED_EFORMAT, "an opening of this round has %llu bytes, not %zu",
@@ -232,7 +233,8 @@ fed_status fedserver_openings_take(fedserver_rounds *rounds, fedserver_training 
 fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver_training *t,
                                        const struct fedcodec_ring *ring, uint32_t *sums,
                                        fed_error *err) {
-    const size_t len = ring->shape.bytes;
+    const uint32_t groups = fedserver_task_groups(&t->task);
+    const size_t each = ring->shape.bytes, len = groups * each;
     bool found = false;
     if (!fedserver_task_has_helper(&t->task)) {
         return FED_OK;
@@ -250,10 +252,11 @@ fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver
         status = fed_fail(err, FED_ENOTFOUND, "the store has no opening of task %llu, round %u",
                           (unsigned long long)t->task.wire.id, t->round.number);
     }
-    if (status == FED_OK) {
-        fed_private_unpack(fields, ring->shape.width, 0, masks, ring->shape.fields);
+    for (size_t g = 0; g < groups && status == FED_OK; g++) {
+        uint32_t *sum = sums + g * ring->shape.fields;
+        fed_private_unpack(fields + g * each, ring->shape.width, 0, masks, ring->shape.fields);
         for (size_t i = 0; i < ring->shape.fields; i++) {
-            sums[i] -= masks[i];
+            sum[i] -= masks[i];
         }
     }
     free(masks);

@@ -50,7 +50,7 @@ static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
     if (round->deadline_ms == 0 || now_ms < round->deadline_ms) {
         return FEDSERVER_DO_NOTHING;
     }
-    if (round->received >= rules->minimum && !held) {
+    if (round->received >= fedserver_round_least(rules) && !held) {
         return FEDSERVER_DO_CLOSE;
     }
     return asynchronous(rules) ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_REOPEN;
@@ -111,7 +111,7 @@ static void leave_out(const fedserver_round_rules *rules, fedserver_round *round
     assert(!asynchronous(rules) && round->received > 0 && round->leased >= round->received);
     round->received--;
     round->leased--;
-    if (round->phase == FEDSERVER_ROUND_CLOSING && round->received < rules->minimum) {
+    if (round->phase == FEDSERVER_ROUND_CLOSING && round->received < fedserver_round_least(rules)) {
         round->closing_ms = 0;
         reopen(rules, round, now_ms);
     }

@@ -6,6 +6,7 @@
 
 #include "fedserver/rounds/intake.h"
 #include "fedserver/stores/task_model.h"
+#include "fedserver/task/private_task.h"
 
 enum {
     /* Model and residual (2), the chain of deltas (1), downloads (2), a round's sum of 8 bytes a
@@ -27,7 +28,9 @@ fed_status fedserver_memory_of(const fedserver_task *task, const fed_layout *lay
         fedserver_strategy_state_size(&strategy, fedserver_trained(layout)) * sizeof(float);
     const uint64_t vectors =
         task->rules.staleness > 0 ? MEMORY_VECTORS + SECOND_SUM_VECTORS : (uint64_t)MEMORY_VECTORS;
-    *bytes = vectors * vector + 2 * state + update;
+    /* while a round of groups closes: their sums, and one more for what is added to them */
+    const uint64_t groups = fedserver_task_groups(task);
+    *bytes = (vectors + (groups > 1 ? groups + 1 : 0)) * vector + 2 * state + update;
     return FED_OK;
 }
 

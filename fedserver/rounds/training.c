@@ -410,7 +410,15 @@ static void say_commit(fedserver_rounds *rounds, const fedserver_training *t,
 /* D1 in docs/durability.md: the second exception. */
 static void say_too_long(const fedserver_rounds *rounds, const fedserver_training *t,
                          uint32_t round, uint32_t updates, const fedserver_weights *weights) {
-    if (weights->length > 0) {
+    if (weights->lost > 0 && weights->lost < updates) {
+        fedserver_training_say(
+            rounds, t, round, FED_LOG_ERROR,
+            "%u of its %u updates are lost: the sum of their group has a length of %.6g levels, "
+            "and "
+            "that of devices that keep to the clip %.6g at most. A device does not. The other "
+            "groups count",
+            weights->lost, updates, weights->length, weights->longest);
+    } else if (weights->lost > 0) {
         fedserver_training_say(
             rounds, t, round, FED_LOG_ERROR,
             "its %u updates are lost, and the model stays: their sum has a length of %.6g levels, "
@@ -539,7 +547,7 @@ fed_status fedserver_training_reopened(fedserver_rounds *rounds, fedserver_train
     fedserver_training_say(rounds, t, before->number, FED_LOG_WARN,
                            "attempt %u is abandoned with %u of at least %u updates from %u leases; "
                            "counted updates stay counted",
-                           before->attempt, before->received, t->task.rules.minimum,
+                           before->attempt, before->received, fedserver_round_least(&t->task.rules),
                            before->leased);
     fedserver_slots_open(rounds, t, now_ms);
     return fedserver_round_save(rounds, t, err);

@@ -48,9 +48,13 @@ typedef struct fedserver_weights {
     double heaviest_share;
     double furthest_norm;                    /* the largest norm of the furthest device's updates */
     bool heaviest_lowered, furthest_lowered; /* heaviest: by rule 1; furthest: by rule 2 */
-    /* Of a private task: the sum of the updates is longer than it can be, so none counts. Both are
-     * in levels; 0: the sum is not too long. */
+    /* Of a private task: a sum of updates is longer than it can be, so none of it counts. Both are
+     * in levels, of the last such sum; 0: no sum is too long. */
     double length, longest;
+    uint32_t lost; /* updates that do not count for that */
+    /* With groups (rounds/grouped.h): the devices of the worst group. NULL: there is none. */
+    int64_t *worst; /* [worst_count] */
+    uint32_t worst_count;
 } fedserver_weights;
 
 /** Settle contributions[count], count >= 1. most: the largest share of one device; no limit if

@@ -74,7 +74,7 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
     TASK_GAUGE("fed_round_goal", "Updates at which the round commits at once.", runs,              \
                t->task.rules.goal)                                                                 \
     TASK_GAUGE("fed_round_minimum", "Updates with which the round commits at its deadline.", runs, \
-               t->task.rules.minimum)                                                              \
+               fedserver_round_least(&t->task.rules))                                              \
     TASK_GAUGE("fed_round_leased", "Slots of the open round that are taken.", runs,                \
                t->round.leased)                                                                    \
     TASK_GAUGE("fed_round_received", "Updates counted in the open round.", runs,                   \

@@ -7,6 +7,7 @@
 #include "fedserver/rounds/training.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/message_pieces.h"
+#include "fedserver/task/private_task.h"
 
 enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
 
@@ -70,6 +71,17 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
     return status;
 }
 
+/* The most bytes of masks of any task in memory: those of each group. */
+static uint64_t most_masks(const fedserver *server) {
+    uint64_t most = 0;
+    for (size_t k = 0; k < server->rounds.task_count; k++) {
+        const fedserver_training *t = server->rounds.tasks[k];
+        const uint64_t bytes = fedserver_task_groups(&t->task) * t->update_limit;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 fed_status fedserver_post_opening(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {
     fedserver_piece piece;
@@ -77,7 +89,7 @@ fed_status fedserver_post_opening(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 400, "bad_opening",
                                       "the body is not a piece as in docs/protocol.md");
     }
-    if (piece.head.total > fedserver_update_limit(server) + HEAD_MOST) {
+    if (piece.head.total > most_masks(server) + HEAD_MOST) {
         return fedserver_answer_error(response, err, 413, "too_large",
                                       "no opening of a running task can be so large");
     }

@@ -30,7 +30,7 @@ json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:s}",
                      "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
                      "cohort", (json_int_t)rules->cohort, "goal", (json_int_t)rules->goal,
-                     "minimum", (json_int_t)rules->minimum, "staleness",
+                     "minimum", (json_int_t)fedserver_round_least(rules), "staleness",
                      (json_int_t)rules->staleness, "leased", (json_int_t)round->leased, "received",
                      (json_int_t)round->received, "out", (json_int_t)waiting.out, "free",
                      (json_int_t)waiting.free, "devices", names, "opened_ms",

@@ -31,6 +31,10 @@ uint32_t fedserver_task_apart(const fedserver_task *task) {
     return task->apart > 1 ? task->apart : 1;
 }
 
+uint32_t fedserver_task_groups(const fedserver_task *task) {
+    return task->rules.groups > 1 ? task->rules.groups : 1;
+}
+
 bool fedserver_task_adds_noise(const fedserver_task *task) {
     return fedserver_task_promises(task) &&
            (!fedserver_task_has_helper(task) || strcmp(task->noise, "both") == 0);
@@ -84,6 +88,8 @@ fed_privacy_fields fedserver_private_fields(const fedserver_task *task, const fe
 
 fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_layout *layout) {
     enum { LOUD = 2 }; /* 1 / 0.5 */
+    /* sqrt(pi / 2): how much larger the error of the median of many is than that of their mean */
+    static const double MEDIAN = 1.2533141373155;
     const fed_privacy told = fedserver_privacy_of(task, layout);
     const fed_privacy_fields shape = shape_of(task, &told, layout);
     const double goal = task->rules.goal, z = multiplier(task);
@@ -91,7 +97,10 @@ fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_lay
     const int times = fedserver_task_has_helper(task) && fedserver_task_adds_noise(task) ? 2 : 1;
     const double noise =
         sqrt(times * told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
-    const double ratio = noise / goal / sqrt(task->rules.rounds) *
+    /* each group has all of the noise, and a median errs more than a mean */
+    const double groups = fedserver_task_groups(task);
+    const double spread = groups > 1 ? sqrt(groups) * MEDIAN : 1;
+    const double ratio = noise * spread / goal / sqrt(task->rules.rounds) *
                          fedserver_privacy_share(fedserver_task_apart(task), task->rules.rounds);
     return (fedserver_promise){.z = z,
                                .cost = fedserver_privacy_cost(z, fedserver_task_apart(task)),
@@ -165,6 +174,12 @@ static bool has_bad_helper(const fedserver_task *task) {
                                        fed_point_check(key, &why) != FED_OK);
 }
 
+/* Does the strategy combine each value by itself, so that it may run over the sums of groups? */
+static bool is_of_groups(const fedserver_strategy *strategy) {
+    return fedserver_strategy_needs_all(strategy) && !fedserver_strategy_is_outside(strategy) &&
+           strategy->combine.vtable->dense;
+}
+
 static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
                              fedserver_field_id *id, fed_error *why) {
     fedserver_strategy strategy;
@@ -183,8 +198,18 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
          "follows the + out"},
         {task->rules.staleness > 0, FEDSERVER_FIELD_STALENESS,
          "updates of codec ring count in their own round only; leave staleness out"},
-        {fedserver_strategy_needs_all(&strategy), FEDSERVER_FIELD_STRATEGY,
-         "it needs each update by itself, and of codec ring only the sum is read; take fedavg"},
+        {fedserver_strategy_needs_all(&strategy) && !is_of_groups(&strategy),
+         FEDSERVER_FIELD_STRATEGY,
+         "it needs each update by itself, and of codec ring only the sum is read; take fedavg, or "
+         "median or trimmed beside groups"},
+        {is_of_groups(&strategy) && fedserver_task_groups(task) == 1, FEDSERVER_FIELD_STRATEGY,
+         "it needs each update by itself, and of codec ring only the sum is read; let groups say "
+         "into how many sums a round falls, at least 3, or take fedavg"},
+        {!is_of_groups(&strategy) && fedserver_task_groups(task) > 1, FEDSERVER_FIELD_STRATEGY,
+         "with groups it compares their sums; let it be median or trimmed, or leave groups out"},
+        {fedserver_round_least(&task->rules) > task->rules.goal, FEDSERVER_FIELD_GROUPS,
+         "each group has at least minimum devices; let goal be minimum times groups at least, or "
+         "groups fewer"},
         {fedserver_strategy_changes(&strategy), FEDSERVER_FIELD_STRATEGY,
          "it changes each update, and of codec ring only the sum is read; clip does that on the "
          "devices"},
@@ -227,6 +252,9 @@ static fed_status check_apart(const fedserver_task *task, const fed_arch *arch,
          "1, or leave apart out"},
         {task->selection != FEDSERVER_SELECT_ROUND_ROBIN, FEDSERVER_FIELD_SELECTION,
          "with apart, devices take turns; let it be round_robin"},
+        {fedserver_task_groups(task) > 1, FEDSERVER_FIELD_GROUPS,
+         "a median of groups does not let the noise of one round take off that of another; leave "
+         "apart or groups out"},
         {strcmp(task->noise, "both") == 0, FEDSERVER_FIELD_NOISE,
          "with apart, one of the two adds the noise; leave noise out"},
         {fedserver_task_promises(task) && is_too_loud(task, arch), FEDSERVER_FIELD_EPSILON,
@@ -290,6 +318,12 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
         return fed_fail(why, FED_EINVAL,
                         "a helper opens sums of codec ring only; let codec_up be ring:b=5, or "
                         "leave helper out");
+    }
+    if (fedserver_task_groups(task) > 1) {
+        *id = FEDSERVER_FIELD_GROUPS;
+        return fed_fail(why, FED_EINVAL,
+                        "only updates of codec ring are summed in groups; strategies median and "
+                        "trimmed read each of the others, so leave groups out");
     }
     FED_TRY(check_promise(task, arch, id, why));
     if (fedserver_task_apart(task) != 1) {

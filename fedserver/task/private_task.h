@@ -23,6 +23,9 @@ bool fedserver_task_has_helper(const fedserver_task *task);
 /** In so many rounds in a row a device takes part once at most; 1 where the task does not say. */
 uint32_t fedserver_task_apart(const fedserver_task *task);
 
+/** Into how many sums the set of a round falls; 1 where the task does not say. */
+uint32_t fedserver_task_groups(const fedserver_task *task);
+
 /** Does the coordinator add the noise of a promise? It does without a helper, and beside one that
  * adds it too, where `noise` is "both". A helper adds the noise of every promise. */
 bool fedserver_task_adds_noise(const fedserver_task *task);

@@ -43,6 +43,9 @@ typedef struct fedserver_round_rules {
     uint32_t cohort;  /* number of slots, for one round or, if asynchronous, at any time */
     uint32_t goal;    /* with this many updates a round closes at once */
     uint32_t minimum; /* with this many updates a round closes at the deadline */
+    /* of a private task: into how many sums a round's set falls (privacy/grouping.h); 0: one. Then
+     * `minimum` is that of each: fedserver_round_least */
+    uint32_t groups;
     /* Synchronous: how long an attempt lasts from its first lease on. Asynchronous: how long a
      * round lasts from its first update on, and how long a lease lasts. */
     int64_t deadline_ms;
@@ -54,6 +57,11 @@ typedef struct fedserver_round_rules {
      * (fedserver/edge.h). */
     char upstream[24];
 } fedserver_round_rules;
+
+/** The updates with which a round closes at the deadline: each group's minimum. */
+static inline uint32_t fedserver_round_least(const fedserver_round_rules *rules) {
+    return rules->groups > 1 ? rules->groups * rules->minimum : rules->minimum;
+}
 
 /** A task. task_keys.def has a line for each member that a task file can set. */
 typedef struct fedserver_task {

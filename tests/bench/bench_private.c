@@ -90,7 +90,7 @@ static double open_once(round_of *r, size_t count) {
     fed_error err = {0};
     memcpy(options.secret, r->secret, sizeof options.secret);
     bench_require(fedserver_helper_open(&options, &helper, &err), "a helper");
-    const fedserver_inquiry question = {r->terms, r->devices, count};
+    const fedserver_inquiry question = {r->terms, r->devices, count, 1};
     const double start = now();
     bench_require(fedserver_helper_answer(helper, &question, &reply, &err), "an opening");
     const double took = now() - start;

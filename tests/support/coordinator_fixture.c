@@ -247,7 +247,11 @@ test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant) {
     char token[FEDSERVER_TOKEN];
     coordinator_commit(c);
     must(fedserver_token_grant(c->server, c->now_ms, grant, token, &err), &err);
-    must(fed_key_new(&d.key, &err), &err);
+    if (c->key != NULL) {
+        d.key = *c->key;
+    } else {
+        must(fed_key_new(&d.key, &err), &err);
+    }
     must(fed_csr_new(&d.key, "test", &csr, &err), &err);
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "POST",

@@ -26,6 +26,7 @@ typedef struct coordinator {
     const char *host, *origin, *fetch_site, *act;
     uint64_t classes;    /* the header Fed-Classes of the next requests; 0: left out */
     bool from_elsewhere; /* the next requests come from another machine */
+    const fed_pem *key;  /* of the next enrolment; NULL: a new one */
 } coordinator;
 
 typedef struct test_device {

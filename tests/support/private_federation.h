@@ -12,19 +12,36 @@
 #include "fedserver/private_helper.h"
 #include "fedserver/rounds/openings.h"
 
-enum { DEVICES = 4, INPUTS = 100, VALUES = 2 * INPUTS + 2, HEAD = 28, BITS = 6 };
+/* A test may have more devices, and a task of its own with the same places for keys. */
+#ifndef PRIVATE_DEVICES
+#define PRIVATE_DEVICES 4
+#endif
 
+enum {
+    DEVICES = PRIVATE_DEVICES,
+    FIELD_BYTES = 1024,
+    INPUTS = 100,
+    VALUES = 2 * INPUTS + 2,
+    HEAD = 28,
+    BITS = 6
+};
+
+#ifndef TASK
 #define TASK                                                                                       \
     "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\", \"clip\": 1,"                \
     " \"codec_down\": \"float32\", \"cohort\": 4, \"goal\": 4, \"minimum\": 2, \"rounds\": "       \
     "2%s%s%s%s}"
+#endif
 
 typedef struct federation {
     test_device device[DEVICES], helper_device;
     fed_assignment work[DEVICES];
-    bool rubbish[DEVICES]; /* devices whose seals nobody can open */
-    bool ignores[DEVICES]; /* devices that ignore the clip */
-    bool along;            /* all devices have the same update, which the clip shortens */
+    bool rubbish[DEVICES];                /* devices whose seals nobody can open */
+    bool ignores[DEVICES];                /* devices that ignore the clip */
+    uint32_t level;                       /* what they send in each field; 0: 100 */
+    uint8_t fields[DEVICES][FIELD_BYTES]; /* what each device has sent last, before the masks */
+    const fed_pem *keys;                  /* [DEVICES]: the devices' own; NULL: new ones */
+    bool along; /* all devices have the same update, which the clip shortens */
     float before[VALUES];
     uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
     char state[300];
@@ -40,8 +57,10 @@ static inline void begin_task(coordinator *c, federation *f, bool masked, const 
              masked ? "\"" : "", more);
     coordinator_task(c, task);
     for (size_t k = 0; k < DEVICES; k++) {
+        c->key = f->keys != NULL ? &f->keys[k] : NULL;
         f->device[k] = coordinator_enrol(c);
     }
+    c->key = NULL;
     for (size_t k = 0; k < DEVICES; k++) {
         f->work[k] = device_ask_work(c, &f->device[k]);
         assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
@@ -69,11 +88,14 @@ static inline void enrol_helper(coordinator *c, federation *f) {
 }
 
 /* more: further keys of the task, each behind a comma. */
-static inline federation *begin_more(coordinator *c, bool masked, const char *more) {
-    federation *f = helper_alone();
+static inline federation *begin_in(coordinator *c, federation *f, bool masked, const char *more) {
     begin_task(c, f, masked, more);
     enrol_helper(c, f);
     return f;
+}
+
+static inline federation *begin_more(coordinator *c, bool masked, const char *more) {
+    return begin_in(c, helper_alone(), masked, more);
 }
 
 static inline federation *begin(coordinator *c, bool masked) {
@@ -107,21 +129,22 @@ static inline fed_private_terms terms_of(const federation *f, size_t k) {
     return t;
 }
 
-/* Replace the fields of an update: their sum is longer than four updates may be. */
+/* Replace the fields of an update: their sum is longer than all updates together may be, unless the
+ * test has chosen the level. */
 static inline void ignore_clip(const federation *f, size_t k, uint8_t *fields) {
-    enum { LEVEL = 100 };
+    const uint32_t level = f->level > 0 ? f->level : 100;
     const fed_privacy_fields shape = fed_privacy_shape(&f->work[k].privacy, BITS, 1, VALUES);
     uint32_t *levels = calloc(shape.fields, sizeof *levels);
     assert_non_null(levels);
-    assert_true(LEVEL * sqrt((double)shape.fields) > DEVICES * shape.reach);
+    assert_true(f->level > 0 || level * sqrt((double)shape.fields) > DEVICES * shape.reach);
     for (size_t i = 0; i < shape.fields; i++) {
-        levels[i] = LEVEL;
+        levels[i] = level;
     }
     fed_private_pack(levels, shape.width, 0, fields, shape.fields);
     free(levels);
 }
 
-static inline void encode(const federation *f, size_t k, fed_writer *w) {
+static inline void encode(federation *f, size_t k, fed_writer *w) {
     float x[VALUES];
     const size_t begins = w->len;
     for (size_t i = 0; i < VALUES; i++) {
@@ -131,10 +154,13 @@ static inline void encode(const federation *f, size_t k, fed_writer *w) {
     if (f->ignores[k]) {
         ignore_clip(f, k, w->data + begins + HEAD + FED_PRIVATE_HEAD);
     }
+    const size_t fields = w->len - begins - HEAD - FED_PRIVATE_HEAD;
+    assert_true(fields <= FIELD_BYTES);
+    memcpy(f->fields[k], w->data + w->len - fields, fields);
 }
 
 /* An update under these terms, signed by device `signer`. */
-static inline void encode_masked(const federation *f, size_t k, size_t signer,
+static inline void encode_masked(federation *f, size_t k, size_t signer,
                                  const fed_private_terms *terms, fed_writer *w) {
     fed_private sealed;
     uint8_t seeds[FED_HELPERS][FED_SEED];
@@ -161,7 +187,7 @@ static inline answer post(coordinator *c, const test_device *d, const fed_writer
     return coordinator_ask(c, d, "POST", "/v1/update", "", w->data, w->len);
 }
 
-static inline void send(coordinator *c, const federation *f, size_t k, bool masked) {
+static inline void send(coordinator *c, federation *f, size_t k, bool masked) {
     fed_writer w;
     fed_writer_growing(&w);
     if (masked) {

@@ -16,6 +16,8 @@ FED_API_BEGIN
  * - The row of a round is on disk before the answer leaves: (generation, task, round) and the
  *   digest of the set. The same question has the same answer, after any restart. Another set of
  *   that round is refused: two sums that differ by a device would show that device's update.
+ * - Where the coordinator asks for groups (docs/protocol.md#groups), it answers with a sum of each.
+ *   It finds the groups itself, by a hash of the round and the devices. Each has its minimum.
  * - If seals can't be opened, it names them, releases nothing and writes no row.
  * - It counts each device's rounds over all generations, in the same transaction as the row.
  * - A coordinator that was restored has a new generation, under which its devices seal anew. From
@@ -55,7 +57,8 @@ void fedserver_helper_close(fedserver_helper *helper);
  *   key         the terms name no key of this helper
  *   noise       the terms have less noise than they promise, or promise another epsilon than
  *               those of the task's first round
- *   minimum     fewer devices than the terms' minimum or the helper's own
+ *   minimum     fewer devices in a sum than the terms' minimum or the helper's own
+ *   groups      groups of a task whose noise is correlated over rounds
  *   cohort      more devices than the terms' cohort
  *   twice       a device or a lease stands in the set twice
  *   roster      a device is not on the helper's list

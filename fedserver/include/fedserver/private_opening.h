@@ -15,10 +15,11 @@ FED_API_BEGIN
 /*
  * Bytes (docs/protocol.md#openings), little-endian:
  *
- *   question  the terms | u32 count | of each device: u64 lease | fed_private
+ *   question  the terms | u32 groups | u32 count | of each device: u64 lease | fed_private
  *   head      u64 generation | u64 task | u32 round | set digest | str word | str sentence |
  *             u32 count | u32 number of each entry that can't be opened
- *   opening   head | the fields of the sum of all masks, packed; none unless word is ""
+ *   opening   head | of each group: the fields of the sum of its masks, packed; none unless word
+ *             is ""
  */
 
 /** One device of a round: its lease, and what it sealed. */
@@ -27,22 +28,28 @@ typedef struct fedserver_sealed {
     fed_private private_;
 } fedserver_sealed;
 
-/** "Which masks are in the sum of these devices?" */
+/** "Which masks are in the sum of these devices?" With more groups than one: in the sum of each
+ * group, into which the devices fall by a hash (docs/protocol.md#groups). */
 typedef struct fedserver_inquiry {
     fed_private_terms terms;
     fedserver_sealed *devices; /* fedserver_inquiry_free frees them */
     size_t count;
+    uint32_t groups; /* 1 to FEDSERVER_GROUPS_MOST */
 } fedserver_inquiry;
 
-enum { FEDSERVER_INQUIRY_DEVICES = 1 << 20 /* the most devices of a question */ };
+enum {
+    FEDSERVER_INQUIRY_DEVICES = 1 << 20, /* the most devices of a question */
+    FEDSERVER_GROUPS_MOST = 64           /* the most groups of a round */
+};
 
 void fedserver_inquiry_write(fed_writer *w, const fedserver_inquiry *q);
 /** FED_EFORMAT: damaged bytes. FED_ENOMEM. *q has nothing to free after an error. */
 fed_status fedserver_inquiry_read(fed_reader *r, fedserver_inquiry *q) FED_CHECKED;
 void fedserver_inquiry_free(fedserver_inquiry *q);
 
-/** The digest of the set, whatever the order of the devices is: SHA-256 of the terms' digest and
- * of each device's bytes, in the order of their fingerprints. FED_ENOMEM. */
+/** The digest of the set, whatever the order of the devices is: SHA-256 of the terms' digest, the
+ * number of groups (u32) and each device's bytes, in the order of their fingerprints. So the same
+ * devices in other groups are another set. FED_ENOMEM. */
 fed_status fedserver_inquiry_digest(const fedserver_inquiry *q,
                                     uint8_t digest[FED_SHA256_SIZE]) FED_CHECKED;
 
@@ -59,7 +66,8 @@ typedef struct fedserver_reply {
     /* with "seals", and then at least one: numbers of the question's devices, ascending */
     uint32_t *unopened;
     size_t unopened_count;
-    uint8_t *fields; /* packed; NULL unless word is "" */
+    /* packed, of one group after the other, each from a byte on; NULL unless word is "" */
+    uint8_t *fields;
     size_t fields_len;
     /* not sent: the task has a generation that is new to the helper, as after a restore of the
      * coordinator. So it may open a round once more, for another set */

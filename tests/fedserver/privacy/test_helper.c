@@ -11,6 +11,7 @@
 #include "fed/file.h"
 #include "fedcodec/ring.h"
 #include "fedserver/privacy/accountant.h"
+#include "fedserver/privacy/grouping.h"
 #include "fedserver/private_helper.h"
 
 enum { DEVICES = 6, FIELDS = 320, WIDTH = 14 };
@@ -65,7 +66,7 @@ static int begin(void **state) {
         assert_fed_ok(fed_key_new(&w->keys[k], &w->err));
         seal(w, k, &w->terms, 100 + k);
     }
-    w->question = (fedserver_inquiry){w->terms, w->devices, 5};
+    w->question = (fedserver_inquiry){w->terms, w->devices, 5, 1};
     w->options = (fedserver_helper_options){.path = w->path, .least = 2};
     memcpy(w->options.secret, w->secret, sizeof w->secret);
     reopen(w);
@@ -239,6 +240,95 @@ static void limit_participations(world *w, uint32_t round, uint32_t most, uint32
     for (size_t k = 0; k < DEVICES; k++) {
         seal(w, k, &w->terms, 100 + k);
     }
+}
+
+/* Ask for the sums of groups. */
+static void ask_for_groups(world *w, uint32_t groups, uint32_t minimum) {
+    w->terms.privacy.minimum = minimum;
+    limit_participations(w, 9, 0, 1);
+    w->question.count = DEVICES;
+    w->question.groups = groups;
+}
+
+/* Write y[fields], the sum of the masks of a group, as the round's hash deals the devices out. */
+static void masks_of_group(const world *w, uint32_t group, uint32_t *y) {
+    const fed_private_terms *t = &w->question.terms;
+    fedserver_grouping which = {.task = t->task, .round = t->round, .groups = w->question.groups};
+    uint8_t names[DEVICES][FED_SHA256_SIZE];
+    uint32_t dealt[DEVICES];
+    memcpy(which.model, t->model, sizeof which.model);
+    for (size_t k = 0; k < DEVICES; k++) {
+        fed_point_fingerprint(w->devices[k].private_.point, names[k]);
+    }
+    assert_fed_ok(fedserver_grouping_deal(&which, names, DEVICES, dealt));
+    memset(y, 0, (size_t)t->fields * sizeof *y);
+    for (size_t k = 0; k < DEVICES; k++) {
+        if (dealt[k] == group) {
+            assert_fed_ok(fed_private_mask(w->seeds[k][0], t->width, 0, y, (size_t)t->fields));
+        }
+    }
+}
+
+FED_TEST_WITH(groups_are_opened_each_by_itself, world *w) {
+    enum { EACH = FIELDS / 8 * WIDTH };
+    uint8_t first[3 * EACH];
+    uint32_t y[FIELDS], got[FIELDS];
+    ask_for_groups(w, 3, 2);
+    ask(w);
+    assert_string_equal(w->reply.word, "");
+    assert_int_equal(w->reply.fields_len, 3 * EACH);
+    for (uint32_t g = 0; g < 3; g++) {
+        masks_of_group(w, g, y);
+        fed_private_unpack(w->reply.fields + g * EACH, WIDTH, 0, got, FIELDS);
+        for (size_t i = 0; i < FIELDS; i++) {
+            assert_int_equal(got[i], y[i] & ((1u << WIDTH) - 1));
+        }
+    }
+    memcpy(first, w->reply.fields, sizeof first);
+    const fedserver_sealed moved = w->devices[0]; /* in any order, and after a restart */
+    w->devices[0] = w->devices[4];
+    w->devices[4] = moved;
+    reopen(w);
+    ask(w);
+    assert_int_equal(w->reply.fields_len, sizeof first);
+    assert_memory_equal(first, w->reply.fields, sizeof first);
+}
+
+/* Sums over two groupings of one set would show what stands between them. */
+FED_TEST_WITH(the_same_set_in_other_groups_is_a_second_set, world *w) {
+    ask_for_groups(w, 3, 2);
+    ask(w);
+    assert_string_equal(w->reply.word, "");
+    for (uint32_t groups = 1; groups < 3; groups++) {
+        w->question.groups = groups;
+        assert_refused(w, "second_set");
+    }
+    reopen(w);
+    assert_refused(w, "second_set");
+    w->question.groups = 3;
+    ask(w);
+    assert_string_equal(w->reply.word, "");
+}
+
+FED_TEST_WITH(groups_below_the_minimum_are_refused, world *w) {
+    ask_for_groups(w, 4, 2);
+    assert_refused(w, "minimum"); /* 6 devices in 4 groups */
+    w->question.groups = 3;
+    w->question.count = 5;
+    assert_refused(w, "minimum");
+    w->question.count = 6;
+    w->options.least = 3;
+    reopen(w);
+    assert_refused(w, "minimum"); /* the helper's own */
+    w->question.groups = 2;
+    ask(w);
+    assert_string_equal(w->reply.word, "");
+}
+
+FED_TEST_WITH(groups_of_correlated_noise_are_refused, world *w) {
+    ask_for_groups(w, 3, 2);
+    limit_participations(w, 9, 5, 3);
+    assert_refused(w, "groups");
 }
 
 FED_TEST_WITH(a_new_generation_needs_new_seals, world *w) {
@@ -415,6 +505,39 @@ FED_TEST_WITH(the_same_set_gives_the_same_noise, world *w) {
     assert_opens_noisily(w);
     assert_memory_equal(first, w->reply.fields, len);
     free(first);
+}
+
+/* Each group has all of the noise, and none of it is another's. */
+FED_TEST_WITH(each_group_has_noise_of_its_own, world *w) {
+    enum { SENT = 4096 };
+    double squares[3] = {0}, product = 0;
+    w->terms.privacy.minimum = 2;
+    promise(w, 9, SENT);
+    w->question.count = DEVICES;
+    w->question.groups = 3;
+    ask(w);
+    assert_string_equal(w->reply.word, "");
+    const size_t n = (size_t)w->terms.fields, each = n / 8 * w->terms.width;
+    const unsigned width = w->terms.width;
+    uint32_t *y = malloc(n * sizeof *y), *got = malloc(n * sizeof *got);
+    int32_t *before = calloc(n, sizeof *before);
+    assert_true(y != NULL && got != NULL && before != NULL);
+    for (uint32_t g = 0; g < 3; g++) {
+        masks_of_group(w, g, y);
+        fed_private_unpack(w->reply.fields + g * each, width, 0, got, n);
+        for (size_t i = 0; i < n; i++) {
+            const int32_t noise = (int32_t)((y[i] - got[i]) << (32 - width)) >> (32 - width);
+            squares[g] += (double)noise * noise;
+            product += (double)noise * before[i];
+            before[i] = noise;
+        }
+        const double share = squares[g] / (double)n / w->terms.privacy.sigma2;
+        assert_true(share > 0.8 && share < 1.2); /* its error is 0.022 */
+    }
+    assert_true(fabs(product) < 0.2 * (double)n * w->terms.privacy.sigma2);
+    free(y);
+    free(got);
+    free(before);
 }
 
 /* The key of a round's noise is gone with the next round, so nobody gets its sum again, and never

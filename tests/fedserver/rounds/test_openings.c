@@ -539,7 +539,7 @@ FED_TEST_WITH(only_a_helper_asks_and_only_for_its_own_key, coordinator *c) {
 
 /* The task about which the helper is asked now; 0: none. */
 static uint64_t asked_about(coordinator *c, const federation *f) {
-    fedserver_inquiry q = {.count = 0};
+    fedserver_inquiry q = {.groups = 1};
     fed_reader r;
     answer a = ask(c, f, &f->helper_device);
     if (a.status == 200) {

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/private_task.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,19 @@ FED_TEST(what_does_not_go_with_a_private_task_is_refused_with_its_reason) {
         {DENSE PRIVATE ", \"strategy\": \"median\"", "strategy", "only the sum"},
         {DENSE PRIVATE ", \"strategy\": \"krum\"", "strategy", "only the sum"},
         {DENSE PRIVATE ", \"strategy\": \"fedavg+clip:norm=1\"", "strategy", "only the sum"},
+        {DENSE PRIVATE ", \"strategy\": \"median\"", "strategy", "let groups say"},
+        {DENSE PRIVATE ", \"strategy\": \"krum\", \"groups\": 3", "strategy", "median or trimmed"},
+        {DENSE PRIVATE ", \"strategy\": \"custom\", \"groups\": 3", "strategy",
+         "median or trimmed"},
+        {DENSE PRIVATE ", \"groups\": 3", "strategy", "median or trimmed"},
+        {DENSE PRIVATE ", \"strategy\": \"median\", \"groups\": 2", "groups", "from 3 to 64"},
+        {DENSE PRIVATE ", \"strategy\": \"median\", \"groups\": 3, \"minimum\": 4", "groups",
+         "minimum times groups"},
+        {DENSE "\"codec_up\": \"float32\", \"strategy\": \"median\", \"groups\": 3", "groups",
+         "only updates of codec ring"},
+        {DENSE PRIVATE ", \"strategy\": \"median\", \"groups\": 3, \"epsilon\": 8, \"delta\": 1e-5,"
+                       " \"participations\": 2, \"apart\": 3, \"selection\": \"round_robin\"",
+         "groups", "take off"},
         {"\"model\": \"input 8 | dense 3 | scaffold\", \"optimizer\": \"sgd+scaffold\", " PRIVATE,
          "optimizer", "scaffold"},
         {DENSE PRIVATE ", \"selection\": \"weighted\"", "selection", "how many samples"},
@@ -70,6 +84,39 @@ FED_TEST(what_does_not_go_with_a_private_task_is_refused_with_its_reason) {
             fail_msg("%s: %s", wrong[k].text, err.text);
         }
     }
+}
+
+/* A task of groups says what devices are promised of each sum, and what its rounds need. */
+FED_TEST(groups_go_with_median_and_trimmed) {
+    static const char *const strategies[] = {"median", "trimmed:p=0.2", "median+fedadam"};
+    const fed_layout layout = {.size = 27};
+    for (size_t k = 0; k < 3; k++) {
+        fed_error err = {0};
+        fedserver_config config;
+        char more[300];
+        snprintf(more, sizeof more,
+                 DENSE PRIVATE ", \"strategy\": \"%s\", \"groups\": 3, \"minimum\": 3,"
+                               " \"phases\": [{\"round\": 2, \"batch\": 4}]",
+                 strategies[k]);
+        assert_fed_ok_err(read_task(more, &config, &err));
+        assert_int_equal(fedserver_task_groups(&config.task), 3);
+        assert_int_equal(fedserver_round_least(&config.task.rules), 9);
+        assert_int_equal(fedserver_privacy_of(&config.task, &layout).minimum, 3);
+    }
+}
+
+/* Each of four groups has all of the noise, and a median is worse than a mean by sqrt(pi / 2). */
+FED_TEST(the_noise_of_groups_is_told) {
+    fed_error err = {0};
+    fedserver_config config;
+    const fed_layout layout = {.size = 27};
+    assert_fed_ok_err(read_task(
+        DENSE PRIVATE ", \"epsilon\": 8, \"delta\": 1e-5, \"participations\": 2", &config, &err));
+    const fedserver_promise before = fedserver_promise_of(&config.task, &layout);
+    config.task.rules.groups = 4;
+    const fedserver_promise after = fedserver_promise_of(&config.task, &layout);
+    assert_true(before.z == after.z && before.cost == after.cost);
+    assert_true(fabs(after.ratio / before.ratio - 2 * sqrt(acos(-1) / 2)) < 1e-9);
 }
 
 FED_TEST(a_phase_that_keeps_the_codec_goes_with_it) {
