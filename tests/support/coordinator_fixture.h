@@ -40,6 +40,7 @@ typedef struct answer {
     char error[32]; /* "error" of the JSON answer, or "" */
     bool hold;
     uint32_t hold_ms;
+    uint64_t hold_key;
     char etag[20], content_range[72], set_cookie[128], file_name[64];
     const char *content_type;
     uint8_t *body; /* followed by a NUL */
@@ -89,6 +90,7 @@ uint64_t coordinator_task(coordinator *c, const char *json);
 test_device coordinator_enrol(coordinator *c);
 test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
+test_device coordinator_enrol_key(coordinator *c, const fedserver_grant *grant, const fed_pem *key);
 
 /** Return the coordinator's record of the device. */
 fedserver_device *coordinator_device(const coordinator *c, const test_device *d);
