@@ -137,6 +137,33 @@ fed_status fed_point_product(const uint8_t secret[FED_POINT_SECRET], const uint8
     return say(err, code, "a key of the sealed bytes is not one of P-256");
 }
 
+/* Fill in a pair of keys of P-256 from its secret. */
+static int pair_fill(mbedtls_ecp_keypair *pair, const uint8_t secret[FED_POINT_SECRET]) {
+    int code = mbedtls_ecp_group_load(&pair->grp, MBEDTLS_ECP_DP_SECP256R1);
+    if (code == 0) {
+        code = mbedtls_mpi_read_binary(&pair->d, secret, FED_POINT_SECRET);
+    }
+    if (code == 0) {
+        code = mbedtls_ecp_check_privkey(&pair->grp, &pair->d);
+    }
+    return code != 0 ? code
+                     : mbedtls_ecp_mul(&pair->grp, &pair->Q, &pair->d, &pair->grp.G, draw, NULL);
+}
+
+fed_status fed_key_of(const uint8_t secret[FED_POINT_SECRET], fed_pem *key, fed_error *err) {
+    mbedtls_pk_context pk;
+    mbedtls_pk_init(&pk);
+    int code = mbedtls_pk_setup(&pk, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
+    if (code == 0) {
+        code = pair_fill(mbedtls_pk_ec(pk), secret);
+    }
+    if (code == 0) {
+        code = mbedtls_pk_write_key_pem(&pk, (unsigned char *)key->text, sizeof key->text);
+    }
+    mbedtls_pk_free(&pk);
+    return say(err, code, "the secret half of a seal key is not one of P-256");
+}
+
 static int pair_point(const mbedtls_pk_context *pk, curve *c, uint8_t dst[FED_POINT]) {
     if (mbedtls_pk_get_type(pk) != MBEDTLS_PK_ECKEY ||
         mbedtls_pk_ec(*pk)->grp.id != MBEDTLS_ECP_DP_SECP256R1) {

@@ -85,11 +85,29 @@ static fed_status identity_new(identity **id) {
     return *id != NULL ? FED_OK : FED_ENOMEM;
 }
 
+/** Is this the identity of the key that the program gave, if it gave one? */
+static fed_status identity_fits(const fedclient *client, const identity *id, bool *fits,
+                                fed_error *err) {
+    uint8_t digest[FED_SHA256_SIZE];
+    char name[FED_SHA256_HEX];
+    *fits = true;
+    if (client->options.key != NULL) {
+        FED_TRY(fed_key_fingerprint(client->options.key, digest, err));
+        fed_hex(digest, sizeof digest, name);
+        *fits = strcmp(name, id->device) == 0;
+    }
+    return FED_OK;
+}
+
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
     identity *id = NULL;
+    bool fits = false;
     FED_TRY(identity_new(&id));
     fed_status status = identity_read(client, id, err);
     if (status == FED_OK && id->cert.text[0] != '\0') {
+        status = identity_fits(client, id, &fits, err);
+    }
+    if (status == FED_OK && fits) {
         status = identity_take(client, id, err);
     }
     free(id);
@@ -202,14 +220,17 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     return status;
 }
 
-/** Take the key of an earlier try, or make and store a new one. So after any failure the next try
- * uses the same key. Until the new certificate is stored, an older identity stays valid. anew: make
- * a new key in any case. */
+/** Take the program's key, or that of an earlier try; or make and store a new one. So after any
+ * failure the next try uses the same key. Until the new certificate is stored, an older identity
+ * stays valid. anew: make a new key in any case. */
 static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_error *err) {
     memset(id, 0, sizeof *id);
     fed_status status = identity_read(client, id, err);
     FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND, status);
-    if (anew || id->next.text[0] == '\0') {
+    if (client->options.key != NULL) {
+        id->next = *client->options.key;
+        FED_TRY(identity_store(client, id, err));
+    } else if (anew || id->next.text[0] == '\0') {
         FED_TRY(fed_key_new(&id->next, err));
         FED_TRY(identity_store(client, id, err));
     }
@@ -219,7 +240,8 @@ static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_er
 }
 
 /** The coordinator says that the token is used. If it was used for this key, and only the answer
- * was lost, the key is enrolled: then a renewal gets its certificate. */
+ * was lost, the key is enrolled: then a renewal gets its certificate. So it does if the program's
+ * own key is known. */
 static fed_status claim(fedclient *client, identity *id, fed_error *err) {
     fed_error used = *err;
     refusal no;
@@ -234,9 +256,10 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
     refusal no;
     FED_TRY(prepare_key(client, false, id, err));
     fed_status status = request_certificate(client, token, id, &no, err);
-    if (strcmp(no.word, "token_used") == 0) {
+    const bool known = strcmp(no.word, "key_known") == 0;
+    if (strcmp(no.word, "token_used") == 0 || (known && client->options.key != NULL)) {
         status = claim(client, id, err);
-    } else if (strcmp(no.word, "key_known") == 0) {
+    } else if (known) {
         /* An older token enrolled the key. This token is unused, and may be for another role. */
         FED_TRY(prepare_key(client, true, id, err));
         status = request_certificate(client, token, id, &no, err);

@@ -39,6 +39,8 @@ typedef struct helping {
     const arguments *args;
     const fed_log *log;
     uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
+    fed_pem
+        identity; /* the same key: the helper enrols with it, so the coordinator knows it by it */
     fedclient_app *app;
     fedserver_helper *helper;
     /* the last set with seals that can't be opened; zeros: there was none */
@@ -75,6 +77,7 @@ static fed_status load_secret(helping *h, fed_error *err) {
 static fed_status load_key(helping *h, fed_error *err) {
     char path[PATH], word[2 * FED_SEAL_KEY + 1];
     FED_TRY(load_secret(h, err));
+    FED_TRY(fed_key_of(h->secret, &h->identity, err));
     fed_hex(h->key, sizeof h->key, word);
     path_of(h, "helper.pem", path);
     return fed_file_replace(path, word, strlen(word), 0644, err);
@@ -149,6 +152,7 @@ static fed_status open_app(helping *h, fed_error *err) {
                                        .log = h->log,
                                        .train = train,
                                        .name = h->args->name,
+                                       .key = &h->identity,
                                        .software = "fedserver/" FED_VERSION};
     path_of(h, "identity", state);
     FED_TRY(fed_dir_make(state, 0700, err));
@@ -291,12 +295,11 @@ static fed_status answer_inquiry(helping *h, const fed_writer *body, bool *calm,
 
 /* Ask once what is owed, and answer it. *calm: there is no reason to rest before the next time. */
 static fed_status ask_once(helping *h, bool *calm, fed_error *err) {
-    uint8_t text[FED_SEAL_KEY + 4];
+    uint8_t text[sizeof(uint32_t)];
     char word[32] = "";
     int status = 0;
     fed_writer body, answer;
     fed_writer_fixed(&body, text, sizeof text);
-    fed_write_bytes(&body, h->key, sizeof h->key);
     fed_write_u32(&body, HOLD_MS);
     fed_writer_growing(&answer);
     fed_status asked = fedclient_post(fedclient_app_client(h->app), "/v1/helper", text, body.len,
@@ -380,6 +383,7 @@ static int helper(const arguments *args) {
     fedserver_helper_close(h.helper);
     fedclient_app_close(h.app);
     fed_wipe(h.secret, sizeof h.secret);
+    fed_wipe(&h.identity, sizeof h.identity);
     return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
 }
 

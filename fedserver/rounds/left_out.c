@@ -115,7 +115,7 @@ fed_status fedserver_left_out_take(fedserver_rounds *rounds, fedserver_training 
     FED_TRY(rounds->store->opening_refuse(rounds->db, t->task.wire.id, before.number, "", err));
     FED_TRY(fedserver_ledger_left_out(t, err));
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
-        rounds->epoch++; /* the helper's held request is answered now */
+        fedserver_openings_wake(rounds, t);
         return fedserver_round_save(rounds, t, err);
     }
     before.received = t->round.received;

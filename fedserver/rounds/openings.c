@@ -11,6 +11,7 @@
 #include "fed/utf8.h"
 #include "fedcodec/ring.h"
 #include "fedserver/rounds/masked.h"
+#include "fedserver/rounds/turns.h"
 #include "fedserver/task/private_task.h"
 
 enum { HASHED = 256 /* values that are made bytes at a time */ };
@@ -108,6 +109,17 @@ fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_tr
 int64_t fedserver_openings_ask_ms(const fedserver_training *t, int64_t now_ms) {
     /* The wall clock may have been set back. */
     return t->asking.next_ms > now_ms + t->asking.pause_ms ? now_ms : t->asking.next_ms;
+}
+
+void fedserver_openings_wake(fedserver_rounds *rounds, const fedserver_training *t) {
+    uint8_t name[FED_SHA256_SIZE];
+    if (fedserver_task_helper_name(&t->task, name)) {
+        /* It is not in memory before it has asked. */
+        const fedserver_device *helper = fedserver_devices_find(&rounds->devices, name);
+        if (helper != NULL) {
+            fedserver_wake(rounds, (uint64_t)helper->id);
+        }
+    }
 }
 
 void fedserver_openings_pause(fedserver_training *t, int64_t now_ms) {

@@ -44,6 +44,10 @@ fed_status fedserver_openings_await(fedserver_rounds *rounds, const fedserver_tr
 enum { FEDSERVER_ASK_FIRST_MS = 1000, FEDSERVER_ASK_MOST_MS = 60000 };
 int64_t fedserver_openings_ask_ms(const fedserver_training *training, int64_t now_ms);
 
+/** The helper may be asked about this round now: if its request is held, it is answered now. No
+ * other held request is. */
+void fedserver_openings_wake(fedserver_rounds *rounds, const fedserver_training *training);
+
 /** The helper's reply was no opening: ask again after a pause. */
 void fedserver_openings_pause(fedserver_training *training, int64_t now_ms);
 

@@ -560,8 +560,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
     if (action == FEDSERVER_DO_CLOSE) {
         FED_TRY(settle_round(rounds, t, err));
-        /* a helper's held request is answered now */
-        rounds->epoch += fedserver_task_has_helper(&t->task);
+        fedserver_openings_wake(rounds, t);
     } else if (action == FEDSERVER_DO_REOPEN) {
         FED_TRY(fedserver_training_reopened(rounds, t, &before, now_ms, err));
     }

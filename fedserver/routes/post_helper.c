@@ -1,7 +1,5 @@
 /* POST /v1/helper: a helper of private sums asks what it owes, and waits until it owes. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "fedserver/rounds/openings.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
@@ -20,20 +18,10 @@ static fed_status answer_question(fedserver *server, fedserver_training *t,
     return fedserver_answer(response, 200, "application/octet-stream", &body, err);
 }
 
-/* Does the round of this task wait for the helper with this key? */
-static fed_status waits_for(fedserver *server, const fedserver_training *t,
-                            const uint8_t key[FED_SEAL_KEY], bool *waits, fed_error *err) {
-    FED_TRY(fedserver_openings_await(&server->rounds, t, waits, err));
-    if (*waits) {
-        const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
-        *waits = memcmp(told.helper_key[0], key, FED_SEAL_KEY) == 0;
-    }
-    return FED_OK;
-}
-
-/* Find the task to ask about: of those that may be asked about now, the one that was asked about
- * longest ago. NULL: there is none. *due_ms: when the first of the others may be asked about. */
-static fed_status find_task(fedserver *server, const uint8_t key[FED_SEAL_KEY], int64_t now_ms,
+/* Find the task to ask this helper about: of those that may be asked about now, the one that was
+ * asked about longest ago. NULL: there is none. *due_ms: when the first of the others may be
+ * asked about. */
+static fed_status find_task(fedserver *server, const fedserver_device *helper, int64_t now_ms,
                             fedserver_training **found, int64_t *due_ms, fed_error *err) {
     *found = NULL;
     *due_ms = INT64_MAX;
@@ -41,7 +29,9 @@ static fed_status find_task(fedserver *server, const uint8_t key[FED_SEAL_KEY], 
         fedserver_training *t = server->rounds.tasks[k];
         const int64_t ask_ms = fedserver_openings_ask_ms(t, now_ms);
         bool waits = false;
-        FED_TRY(waits_for(server, t, key, &waits, err));
+        if (fedserver_task_helped_by(&t->task, helper->fingerprint)) {
+            FED_TRY(fedserver_openings_await(&server->rounds, t, &waits, err));
+        }
         if (waits && ask_ms <= now_ms) {
             *found = *found == NULL || t->asking.turn < (*found)->asking.turn ? t : *found;
         } else if (waits && ask_ms < *due_ms) {
@@ -55,16 +45,16 @@ fed_status fedserver_post_helper(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
     fed_reader r;
     fed_reader_init(&r, call->request->body, call->request->body_len);
-    const uint8_t *key = fed_read_bytes(&r, FED_SEAL_KEY);
     const uint32_t hold_ms = fed_read_u32(&r);
     if (fed_reader_end(&r) != FED_OK) {
-        return fedserver_answer_error(response, err, 400, "bad_request",
-                                      "the body is not a helper's question: its seal key, and how "
-                                      "long it waits, as in docs/protocol.md");
+        return fedserver_answer_error(
+            response, err, 400, "bad_request",
+            "the body is not a helper's question: how long it waits, as in "
+            "docs/protocol.md");
     }
     fedserver_training *t = NULL;
     int64_t due_ms = INT64_MAX;
-    FED_TRY(find_task(server, key, call->now_ms, &t, &due_ms, err));
+    FED_TRY(find_task(server, call->device, call->now_ms, &t, &due_ms, err));
     if (t != NULL) {
         t->asking.turn = ++server->rounds.turns;
         return answer_question(server, t, response, err);
@@ -74,6 +64,7 @@ fed_status fedserver_post_helper(fedserver *server, const fedserver_call *call,
     if (left_ms > 0) {
         const int64_t due = due_ms - call->now_ms;
         response->hold = true;
+        response->hold_key = (uint64_t)call->device->id;
         response->hold_ms = (uint32_t)(due < left_ms ? due : left_ms);
         return FED_OK;
     }

@@ -11,6 +11,26 @@
 
 enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
 
+/* A task's helper is the one that has enrolled with its seal key. Any other one is refused. */
+static bool is_of_another(const fedserver *server, const fedserver_call *call, uint64_t task) {
+    const fedserver_training *t = fedserver_rounds_task(&server->rounds, task);
+    return t != NULL && fedserver_task_has_helper(&t->task) &&
+           !fedserver_task_helped_by(&t->task, call->device->fingerprint);
+}
+
+static fed_status refuse_other(fedserver *server, const fedserver_call *call, uint64_t task,
+                               fedserver_response *response, fed_error *err) {
+    char name[FED_SHA256_HEX];
+    fed_hex(call->device->fingerprint, FED_SHA256_SIZE, name);
+    fed_logf(server->log, FED_LOG_WARN,
+             "task %llu: device %.16s, a helper, sent an opening and is not the task's helper; if "
+             "you do not know it, shut it out with `fedserver revoke`",
+             (unsigned long long)task, name);
+    return fedserver_answer_error(response, err, 403, "other_helper",
+                                  "this task names another helper's key than the one that you "
+                                  "enrolled with; only that helper opens its sums");
+}
+
 /* The helper opens nothing: say why in the log. The round goes on waiting. */
 static fed_status note_refusal(fedserver *server, fedserver_training *t,
                                const fedserver_reply *reply, int64_t now_ms, fed_error *err) {
@@ -66,7 +86,9 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
                                       "the body is not an opening as in docs/protocol.md");
     }
     FED_TRY(read);
-    const fed_status status = take_reply(server, call, &reply, response, err);
+    const fed_status status = is_of_another(server, call, reply.task)
+                                  ? refuse_other(server, call, reply.task, response, err)
+                                  : take_reply(server, call, &reply, response, err);
     fedserver_reply_free(&reply);
     return status;
 }
@@ -88,6 +110,9 @@ fed_status fedserver_post_opening(fedserver *server, const fedserver_call *call,
     if (!fedserver_piece_read(call->request, &piece)) {
         return fedserver_answer_error(response, err, 400, "bad_opening",
                                       "the body is not a piece as in docs/protocol.md");
+    }
+    if (is_of_another(server, call, piece.head.task)) {
+        return refuse_other(server, call, piece.head.task, response, err);
     }
     if (piece.head.total > most_masks(server) + HEAD_MOST) {
         return fedserver_answer_error(response, err, 413, "too_large",

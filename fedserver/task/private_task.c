@@ -27,6 +27,21 @@ bool fedserver_task_has_helper(const fedserver_task *task) {
     return task->helper[0] != '\0';
 }
 
+bool fedserver_task_helper_name(const fedserver_task *task, uint8_t fingerprint[FED_SHA256_SIZE]) {
+    uint8_t key[FED_SEAL_KEY];
+    if (fed_unhex(task->helper, key, sizeof key) != FED_OK) {
+        return false;
+    }
+    fed_point_fingerprint(key, fingerprint);
+    return true;
+}
+
+bool fedserver_task_helped_by(const fedserver_task *task,
+                              const uint8_t fingerprint[FED_SHA256_SIZE]) {
+    uint8_t name[FED_SHA256_SIZE];
+    return fedserver_task_helper_name(task, name) && memcmp(name, fingerprint, sizeof name) == 0;
+}
+
 uint32_t fedserver_task_apart(const fedserver_task *task) {
     return task->apart > 1 ? task->apart : 1;
 }

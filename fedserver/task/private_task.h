@@ -20,6 +20,14 @@ bool fedserver_task_promises(const fedserver_task *task);
 /** Has the task a helper, who opens the sums of its rounds? */
 bool fedserver_task_has_helper(const fedserver_task *task);
 
+/** Write the fingerprint by which the task's helper is known: it enrolled with its seal key. False:
+ * the task has no helper. */
+bool fedserver_task_helper_name(const fedserver_task *task, uint8_t fingerprint[FED_SHA256_SIZE]);
+
+/** Is this the fingerprint of the task's helper? */
+bool fedserver_task_helped_by(const fedserver_task *task,
+                              const uint8_t fingerprint[FED_SHA256_SIZE]);
+
 /** In so many rounds in a row a device takes part once at most; 1 where the task does not say. */
 uint32_t fedserver_task_apart(const fedserver_task *task);
 

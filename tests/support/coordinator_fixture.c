@@ -181,7 +181,10 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
     };
     fedserver_response response;
     must(fedserver_handle(c->server, &request, c->now_ms, &response, &err), &err);
-    answer a = {.status = response.status, .hold = response.hold, .hold_ms = response.hold_ms};
+    answer a = {.status = response.status,
+                .hold = response.hold,
+                .hold_ms = response.hold_ms,
+                .hold_key = response.hold_key};
     const uint8_t *data = response.body != NULL ? fedserver_blob_data(response.body, &a.len) : NULL;
     a.body = calloc(1, a.len + 1);
     if (a.len > 0) {
@@ -242,16 +245,19 @@ test_device coordinator_enrol_evaluator(coordinator *c) {
 
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant) {
     fed_error err = {0};
+    fed_pem key;
+    must(fed_key_new(&key, &err), &err);
+    return coordinator_enrol_key(c, grant, &key);
+}
+
+test_device coordinator_enrol_key(coordinator *c, const fedserver_grant *grant,
+                                  const fed_pem *key) {
+    fed_error err = {0};
     fed_pem csr;
-    test_device d;
+    test_device d = {.key = *key};
     char token[FEDSERVER_TOKEN];
     coordinator_commit(c);
     must(fedserver_token_grant(c->server, c->now_ms, grant, token, &err), &err);
-    if (c->key != NULL) {
-        d.key = *c->key;
-    } else {
-        must(fed_key_new(&d.key, &err), &err);
-    }
     must(fed_csr_new(&d.key, "test", &csr, &err), &err);
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "POST",

@@ -26,7 +26,6 @@ typedef struct coordinator {
     const char *host, *origin, *fetch_site, *act;
     uint64_t classes;    /* the header Fed-Classes of the next requests; 0: left out */
     bool from_elsewhere; /* the next requests come from another machine */
-    const fed_pem *key;  /* of the next enrolment; NULL: a new one */
 } coordinator;
 
 typedef struct test_device {
@@ -41,6 +40,7 @@ typedef struct answer {
     char error[32]; /* "error" of the JSON answer, or "" */
     bool hold;
     uint32_t hold_ms;
+    uint64_t hold_key;
     char etag[20], content_range[72], set_cookie[128], file_name[64];
     const char *content_type;
     uint8_t *body; /* followed by a NUL */
@@ -90,6 +90,7 @@ uint64_t coordinator_task(coordinator *c, const char *json);
 test_device coordinator_enrol(coordinator *c);
 test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
+test_device coordinator_enrol_key(coordinator *c, const fedserver_grant *grant, const fed_pem *key);
 
 /** Return the coordinator's record of the device. */
 fedserver_device *coordinator_device(const coordinator *c, const test_device *d);

@@ -388,14 +388,13 @@ static fed_status open_round(fedserver_helper *helper, fedclient *client, const 
 }
 
 /* Ask once what is owed, as commands/open_sums.c does. */
-static fed_status help(fedserver_helper *helper, fedclient *client, const uint8_t key[FED_SEAL_KEY],
-                       uint8_t *errs, fedclient_event *event, fed_error *err) {
-    uint8_t text[FED_SEAL_KEY + 4];
+static fed_status help(fedserver_helper *helper, fedclient *client, uint8_t *errs,
+                       fedclient_event *event, fed_error *err) {
+    uint8_t text[sizeof(uint32_t)];
     char word[32];
     int status = 0;
     fed_writer body, answer;
     fed_writer_fixed(&body, text, sizeof text);
-    fed_write_bytes(&body, key, FED_SEAL_KEY);
     fed_write_u32(&body, 0);
     fed_writer_growing(&answer);
     fed_status posted =
@@ -410,7 +409,7 @@ static fed_status help(fedserver_helper *helper, fedclient *client, const uint8_
 
 void federation_helper(const federation *f, int fd) {
     char directory[500], path[520];
-    uint8_t key[FED_SEAL_KEY];
+    fed_pem key;
     fed_error err = {0};
     fedclient_platform platform;
     fedclient *client = NULL;
@@ -420,7 +419,7 @@ void federation_helper(const federation *f, int fd) {
     snprintf(directory, sizeof directory, "%s/helper", f->directory);
     snprintf(path, sizeof path, "%s/helper.db", directory);
     fault_disk_watch(directory, f->process[FEDERATION_HELPER].plan);
-    must(fed_point_of(f->setup->helper_secret, key, &err), &err);
+    must(fed_key_of(f->setup->helper_secret, &key, &err), &err);
     must(fedclient_platform_posix_open(directory, &platform, &err), &err);
     fedserver_helper_options state = {.path = path, .least = 2};
     memcpy(state.secret, f->setup->helper_secret, sizeof state.secret);
@@ -434,6 +433,7 @@ void federation_helper(const federation *f, int fd) {
     const fedclient_options options = {.server = "https://coordinator:8443",
                                        .platform = &platform,
                                        .transport = &transport,
+                                       .key = &key,
                                        .train = fed_drill_train,
                                        .user = &drill};
     must(fedclient_open(&options, &client, &err), &err);
@@ -452,8 +452,7 @@ void federation_helper(const federation *f, int fd) {
         fed_status status =
             fedclient_enrolled(client) ? FED_OK : fedclient_enrol(client, token, &err);
         if (status == FED_OK && what == FEDERATION_STEP) {
-            status =
-                help(helper, client, key, f->setup->helper_errs ? &replies : NULL, &event, &err);
+            status = help(helper, client, f->setup->helper_errs ? &replies : NULL, &event, &err);
         }
         report(fd, status, &event, &err);
         if (status != FED_OK) {

@@ -57,10 +57,10 @@ static inline void begin_task(coordinator *c, federation *f, bool masked, const 
              masked ? "\"" : "", more);
     coordinator_task(c, task);
     for (size_t k = 0; k < DEVICES; k++) {
-        c->key = f->keys != NULL ? &f->keys[k] : NULL;
-        f->device[k] = coordinator_enrol(c);
+        const fedserver_grant grant = {.ttl_s = 3600};
+        f->device[k] = f->keys != NULL ? coordinator_enrol_key(c, &grant, &f->keys[k])
+                                       : coordinator_enrol(c);
     }
-    c->key = NULL;
     for (size_t k = 0; k < DEVICES; k++) {
         f->work[k] = device_ask_work(c, &f->device[k]);
         assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
@@ -68,6 +68,23 @@ static inline void begin_task(coordinator *c, federation *f, bool masked, const 
     }
     assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, 0, f->before, NULL),
                      200);
+}
+
+/* Enrol a helper with its seal key. */
+static inline test_device enrol_seal_key(coordinator *c, const uint8_t secret[FED_POINT_SECRET]) {
+    const fedserver_grant grant = {.role = FEDSERVER_ROLE_HELPER, .ttl_s = 3600};
+    fed_pem key;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_key_of(secret, &key, &err));
+    return coordinator_enrol_key(c, &grant, &key);
+}
+
+/* A helper that has enrolled with a seal key of its own, which no task names. */
+static inline test_device enrol_stranger(coordinator *c) {
+    uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
+    fed_error err = {0};
+    assert_fed_ok_err(fed_point_new(secret, key, &err));
+    return enrol_seal_key(c, secret);
 }
 
 /* A helper with a new key, which is not enrolled yet. */
@@ -79,8 +96,7 @@ static inline federation *helper_alone(void) {
 }
 
 static inline void enrol_helper(coordinator *c, federation *f) {
-    f->helper_device =
-        coordinator_enrol_as(c, &(fedserver_grant){.role = FEDSERVER_ROLE_HELPER, .ttl_s = 3600});
+    f->helper_device = enrol_seal_key(c, f->secret);
     snprintf(f->state, sizeof f->state, "%s/helper-state.db", c->directory);
     fedserver_helper_options options = {.path = f->state, .least = 2};
     memcpy(options.secret, f->secret, sizeof options.secret);
@@ -201,11 +217,10 @@ static inline void send(coordinator *c, federation *f, size_t k, bool masked) {
     fed_writer_free(&w);
 }
 
-static inline answer ask(coordinator *c, const federation *f, const test_device *who) {
-    uint8_t body[FED_SEAL_KEY + 4];
+static inline answer ask(coordinator *c, const test_device *who) {
+    uint8_t body[sizeof(uint32_t)];
     fed_writer w;
     fed_writer_fixed(&w, body, sizeof body);
-    fed_write_bytes(&w, f->key, sizeof f->key);
     fed_write_u32(&w, 0);
     return coordinator_ask(c, who, "POST", "/v1/helper", "", body, w.len);
 }
@@ -215,7 +230,7 @@ static inline fedserver_reply reply_to(coordinator *c, federation *f) {
     fedserver_inquiry q;
     fedserver_reply reply;
     fed_reader r;
-    answer a = ask(c, f, &f->helper_device);
+    answer a = ask(c, &f->helper_device);
     assert_int_equal(a.status, 200);
     fed_reader_init(&r, a.body, a.len);
     assert_fed_ok(fedserver_inquiry_read(&r, &q));
@@ -226,9 +241,9 @@ static inline fedserver_reply reply_to(coordinator *c, federation *f) {
     return reply;
 }
 
-/* Send a reply in pieces of this many bytes. Returns the last answer. */
-static inline answer open_with(coordinator *c, const federation *f, const fedserver_reply *reply,
-                               size_t most) {
+/* Send a reply in pieces of this many bytes, until one is refused. Returns the last answer. */
+static inline answer open_as(coordinator *c, const test_device *who, const fedserver_reply *reply,
+                             size_t most) {
     fed_writer whole, piece;
     answer last = {0};
     fed_writer_growing(&whole);
@@ -245,14 +260,17 @@ static inline answer open_with(coordinator *c, const federation *f, const fedser
         fed_writer_growing(&piece);
         fed_piece_write(&piece, &head);
         fed_write_bytes(&piece, whole.data + at, n);
-        last =
-            coordinator_ask(c, &f->helper_device, "POST", "/v1/opening", "", piece.data, piece.len);
+        last = coordinator_ask(c, who, "POST", "/v1/opening", "", piece.data, piece.len);
         fed_writer_free(&piece);
-        at += n;
-        assert_int_equal(last.status, at < whole.len ? 202 : last.status);
+        at = last.status == 202 ? at + n : whole.len;
     }
     fed_writer_free(&whole);
     return last;
+}
+
+static inline answer open_with(coordinator *c, const federation *f, const fedserver_reply *reply,
+                               size_t most) {
+    return open_as(c, &f->helper_device, reply, most);
 }
 
 static inline void open_round(coordinator *c, federation *f, size_t most) {
@@ -298,7 +316,7 @@ static inline federation *begin_with(coordinator *c, const char *rubbish) {
         send(c, f, k, true);
     }
     said[0] = '\0';
-    c->server->rounds.log = &heard;
+    c->server->log = c->server->rounds.log = &heard;
     return f;
 }
 

@@ -43,6 +43,11 @@ fed_status fed_point_product(const uint8_t secret[FED_POINT_SECRET], const uint8
 
 enum { FED_SIGNATURE = 64 /* r | s of ECDSA on P-256 with SHA-256, each 32 bytes, big-endian */ };
 
+/** Write a secret as a private key in PEM. FED_EFORMAT: the secret is out of its range. FED_ENOMEM.
+ * Wipe the key with fed_wipe. */
+fed_status fed_key_of(const uint8_t secret[FED_POINT_SECRET], fed_pem *key,
+                      fed_error *err) FED_CHECKED;
+
 /** Write the public half of a private key in PEM as a point. FED_EFORMAT: no key of P-256. */
 fed_status fed_key_point(const fed_pem *key, uint8_t public_key[FED_POINT],
                          fed_error *err) FED_CHECKED;

@@ -16,10 +16,13 @@ enum { TOKEN_LIFE_S = 3600, LEAST = 2 /* the task's own minimum is for the scena
 fed_status sim_opener_open(sim_opener *opener, const sim_options *o, fed_error *err) {
     char path[600] = ":memory:";
     fedserver_helper_options options = {.path = path, .least = LEAST};
+    uint8_t key[FED_SEAL_KEY];
     if (!o->helper) {
         return FED_OK;
     }
-    FED_TRY(sim_helper_key(o->seed, options.secret, opener->key, err));
+    FED_TRY(sim_helper_key(o->seed, options.secret, key, err));
+    FED_TRY(fed_key_of(options.secret, &opener->key, err));
+    FED_TRY(fed_key_fingerprint(&opener->key, opener->fingerprint, err));
     if (o->state != NULL) {
         sim_options_state_path(o, "helper.db", path, sizeof path);
     }
@@ -49,16 +52,14 @@ static fed_status send(sim_host *host, const fedserver_request *request, int64_t
 
 fed_status sim_opener_enrol(sim_opener *opener, sim_host *host, fed_error *err) {
     char token[FEDSERVER_TOKEN];
-    fed_pem key, csr;
+    fed_pem csr;
     fedserver_response response;
     if (opener->helper == NULL) {
         return FED_OK;
     }
     const fedserver_grant grant = {.ttl_s = TOKEN_LIFE_S, .role = FEDSERVER_ROLE_HELPER};
     FED_TRY(fedserver_token_grant(host->server, SIM_EPOCH_MS, &grant, token, err));
-    FED_TRY(fed_key_new(&key, err));
-    FED_TRY(fed_key_fingerprint(&key, opener->fingerprint, err));
-    FED_TRY(fed_csr_new(&key, "helper", &csr, err));
+    FED_TRY(fed_csr_new(&opener->key, "helper", &csr, err));
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "POST",
                                        .path = FED_PATH_ENROL,
@@ -97,13 +98,12 @@ static fed_status read_question(const fedserver_response *response, sim_opening 
 
 fed_status sim_opener_ask(sim_opener *opener, sim_host *host, int64_t us, sim_opening *opening,
                           bool *waits, fed_error *err) {
-    uint8_t body[FED_SEAL_KEY + sizeof(uint32_t)];
+    uint8_t body[sizeof(uint32_t)];
     fedserver_response response;
     fed_writer w;
     *opening = (sim_opening){0};
     *waits = false;
     fed_writer_fixed(&w, body, sizeof body);
-    fed_write_bytes(&w, opener->key, sizeof opener->key);
     fed_write_u32(&w, 0); /* hold_ms */
     const fedserver_request request = request_of(opener, "/v1/helper", body, w.len);
     FED_TRY(send(host, &request, us, &response, err));

@@ -11,9 +11,9 @@
 /* It is the helper's own code, fedserver/private_helper.h, without a network: it asks the
  * coordinator what it owes whenever something happened there, and takes no virtual time. */
 typedef struct sim_opener {
-    fedserver_helper *helper; /* NULL: the run has none */
-    uint8_t key[FED_SEAL_KEY];
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the identity that it is enrolled with */
+    fedserver_helper *helper;             /* NULL: the run has none */
+    fed_pem key;                          /* it enrols with it, and clients seal to it */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* of that key */
     int64_t cpu_us;                       /* CPU time of its answers */
 } sim_opener;
 
@@ -21,8 +21,7 @@ typedef struct sim_opener {
  * a directory in memory. */
 fed_status sim_opener_open(sim_opener *opener, const sim_options *options,
                            fed_error *err) FED_CHECKED;
-/** Enrol it with a fresh key at the coordinator, which is open. A resumed run goes on with the
- * fingerprint that it has saved. */
+/** Enrol it at the coordinator, which is open. A resumed run is enrolled already. */
 fed_status sim_opener_enrol(sim_opener *opener, sim_host *host, fed_error *err) FED_CHECKED;
 void sim_opener_close(sim_opener *opener);
 

@@ -180,6 +180,10 @@ typedef struct fedclient_options {
     uint32_t least_devices;
     float most_epsilon;
     bool private_only;
+    /** Enrol with this private key of P-256, for a program whose key is known elsewhere, as a
+     * helper of private sums. It stays the caller's, until fedclient_close. A stored identity of
+     * another key does not count: the client must enrol. NULL: the client makes a key. */
+    const fed_pem *key;
     /** For simulators: fill dst[len] with the random bytes by which the values of a private update
      * are rounded, so that a run can be repeated to the bit. It has no part in seeds and keys,
      * which are always the system's random bytes. NULL: the system's. */

@@ -50,6 +50,22 @@ FED_TEST(a_certificates_point_is_its_keys) {
     assert_fed_status(fed_key_point(&s->other, of_key, &s->err), FED_EFORMAT);
 }
 
+FED_TEST(a_secret_in_pem_has_the_point_of_the_secret) {
+    signer mine = {0}, *s = &mine;
+    uint8_t secret[FED_POINT_SECRET], point[FED_POINT], of_key[FED_POINT];
+    uint8_t signature[FED_SIGNATURE];
+    assert_fed_ok(fed_point_new(secret, point, &s->err));
+    assert_fed_ok(fed_key_of(secret, &s->key, &s->err));
+    assert_fed_ok(fed_key_point(&s->key, of_key, &s->err));
+    assert_memory_equal(of_key, point, sizeof point);
+    assert_fed_ok(fed_key_sign(&s->key, text, TEXT, signature, &s->err));
+    assert_fed_ok(fed_point_verify(point, text, TEXT, signature, &s->err));
+    memset(secret, 0, sizeof secret);
+    assert_fed_status(fed_key_of(secret, &s->key, &s->err), FED_EFORMAT);
+    memset(secret, 0xff, sizeof secret);
+    assert_fed_status(fed_key_of(secret, &s->key, &s->err), FED_EFORMAT);
+}
+
 FED_TEST(two_owners_share_a_number) {
     uint8_t a[FED_POINT_SECRET], b[FED_POINT_SECRET], of_a[FED_POINT], of_b[FED_POINT];
     uint8_t ab[FED_POINT_SECRET], ba[FED_POINT_SECRET];

@@ -112,6 +112,43 @@ FED_TEST_WITH(a_second_token_gets_a_key_of_its_own, world *w) {
     assert_enrolled_as(w, w->fake.key);
 }
 
+static fed_pem given;
+
+/* Let the program give a key. */
+static void give_key(world *w, uint8_t fingerprint[FED_SHA256_SIZE]) {
+    assert_fed_ok(fed_key_new(&given, &w->err));
+    assert_fed_ok(fed_key_fingerprint(&given, fingerprint, &w->err));
+    w->options.key = &given;
+    reopen(w);
+}
+
+FED_TEST_WITH(a_program_enrols_with_the_key_that_it_gives, world *w) {
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    give_key(w, fingerprint);
+    assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
+    assert_enrolled_as(w, fingerprint);
+    reopen(w);
+    assert_enrolled_as(w, fingerprint);
+    /* all that it stored is lost, and the coordinator knows the key */
+    fedclient_close(w->client);
+    w->client = NULL;
+    fed_fake_flash_close(&w->flash);
+    fed_fake_flash_open(&w->flash);
+    reopen(w);
+    assert_false(fedclient_enrolled(w->client));
+    assert_fed_ok(fedclient_enrol(w->client, "good-token-2", &w->err));
+    assert_enrolled_as(w, fingerprint);
+}
+
+FED_TEST_WITH(an_identity_of_another_key_than_the_given_one_does_not_count, world *w) {
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
+    give_key(w, fingerprint);
+    assert_false(fedclient_enrolled(w->client));
+    assert_fed_ok(fedclient_enrol(w->client, "good-token-2", &w->err));
+    assert_enrolled_as(w, fingerprint);
+}
+
 FED_TEST_WITH(a_key_that_was_shut_out_meanwhile_is_told, world *w) {
     lose_answer(w);
     fed_fake_refuse(&w->fake, "/v1/renew", 403, "device_revoked");

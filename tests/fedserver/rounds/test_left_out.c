@@ -125,7 +125,7 @@ FED_TEST_WITH(with_too_few_left_other_devices_get_the_slots, coordinator *c) {
         expect_wait(c, &f->device[3], 0, FED_WAIT_REPORTED);
         coordinator_restart(c);
     }
-    answer a = ask(c, f, &f->helper_device); /* the round is open */
+    answer a = ask(c, &f->helper_device); /* the round is open */
     assert_int_equal(a.status, 204);
     answer_free(&a);
     for (size_t k = 0; k < 3; k++) {
@@ -164,7 +164,7 @@ FED_TEST_WITH(who_was_left_out_gets_no_slot_of_the_round_after_another_task, coo
 FED_TEST_WITH(a_reply_about_another_set_or_no_update_leaves_out_nothing, coordinator *c) {
     federation *f = begin_with(c, "1");
     fedserver_reply reply = reply_to(c, f);
-    answer before = ask(c, f, &f->helper_device);
+    answer before = ask(c, &f->helper_device);
     reply.set[5] ^= 1;
     answer a = open_with(c, f, &reply, 100000);
     answer_expect(&a, 409, "another_set");
@@ -181,7 +181,7 @@ FED_TEST_WITH(a_reply_about_another_set_or_no_update_leaves_out_nothing, coordin
     a = open_with(c, f, &reply, 100000);
     answer_expect(&a, 400, "bad_opening");
     coordinator_wait(c, FEDSERVER_ASK_MOST_MS);
-    answer after = ask(c, f, &f->helper_device);
+    answer after = ask(c, &f->helper_device);
     assert_int_equal(after.len, before.len);
     assert_memory_equal(after.body, before.body, after.len);
     reply.unopened = one;
@@ -212,7 +212,7 @@ FED_TEST_WITH(updates_are_left_out_together_or_not_at_all, coordinator *c) {
     failing.update_remove = failing_remove;
     for (unsigned k = 0; k < 2; k++) {
         fed_error why = {0}, err = {0};
-        answer before = ask(c, f, &f->helper_device);
+        answer before = ask(c, &f->helper_device);
         fedserver_reply reply = reply_to(c, f);
         coordinator_commit(c);
         writes_left = k;
@@ -223,7 +223,7 @@ FED_TEST_WITH(updates_are_left_out_together_or_not_at_all, coordinator *c) {
                           FED_EIO);
         c->server->rounds.store = real;
         coordinator_crash(c);
-        answer after = ask(c, f, &f->helper_device);
+        answer after = ask(c, &f->helper_device);
         assert_int_equal(after.len, before.len);
         assert_memory_equal(after.body, before.body, after.len);
         answer_free(&before);
