@@ -13,12 +13,14 @@
 #include "deploy/sim/inproc/inproc.h"
 #include "deploy/sim/inproc/saved_run.h"
 #include "deploy/sim/scenario/helper_key.h"
+#include "deploy/sim/scenario/seldom.h"
 #include "fed/clock.h"
 #include "fedtrain/backend.h"
 
 /** Check that the model fits data and backend. Otherwise the clients would find out only after all
- * have enrolled. */
-static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
+ * have enrolled. *positions: how many symbols of a text make a sample. */
+static fed_status check_model(const sim_clients *clients, const char *model, size_t *positions,
+                              fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
     if (sim_has_trainers(clients->options)) {
@@ -37,6 +39,7 @@ static fed_status check_model(const sim_clients *clients, const char *model, fed
     } else {
         status = fedtrain_backend_fits(sim_options_backend(clients->options), &arch, err);
     }
+    *positions = arch.positions;
     fed_arch_free(&arch);
     return status;
 }
@@ -56,6 +59,20 @@ static fed_status check_helper(const sim_options *o, const char *named, fed_erro
                     o->task);
 }
 
+/** Return how many models lie from one that is measured to the next. updates: of a round. */
+static uint32_t measured_every(const sim_clients *clients, const json_t *task, json_int_t updates,
+                               size_t positions) {
+    const json_int_t steps = json_integer_value(json_object_get(task, "local_steps"));
+    const json_int_t batch = json_integer_value(json_object_get(task, "batch"));
+    const fedtrain_data *test = &clients->test;
+    const sim_amounts amounts = {
+        .rounds = clients->rounds,
+        .trained = (double)updates * (double)steps * (double)batch,
+        .tested = (double)(test->is_text ? test->text.count / positions : test->set.count)};
+    const uint32_t asked = clients->options->evaluate_every;
+    return asked > 0 ? asked : sim_seldom(&amounts);
+}
+
 /** Read what the run needs of the task file. The coordinator checks the file itself. */
 static fed_status read_task(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
@@ -66,7 +83,10 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
     bool again = json_integer_value(json_object_get(task, "staleness")) >
                  0; /* a client may send several updates in a round */
     clients->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
-    fed_status fits = check_model(clients, json_string_value(json_object_get(task, "model")), err);
+    size_t positions = 1;
+    fed_status fits =
+        check_model(clients, json_string_value(json_object_get(task, "model")), &positions, err);
+    clients->measured_every = measured_every(clients, task, wanted, positions);
     if (fits == FED_OK) {
         fits = check_helper(o, json_string_value(json_object_get(task, "helper")), err);
     }

@@ -99,10 +99,9 @@ static bool given(const char *spec) {
 }
 
 static fed_status check_numbers(const sim_options *o, fed_error *err) {
-    if (o->clients == 0 || o->threads == 0 || o->evaluate_every == 0) {
-        return fed_fail(err, FED_EINVAL,
-                        "clients, threads and evaluate_every must be 1 or more, not %u, %u and %u",
-                        o->clients, o->threads, o->evaluate_every);
+    if (o->clients == 0 || o->threads == 0) {
+        return fed_fail(err, FED_EINVAL, "clients and threads must be 1 or more, not %u and %u",
+                        o->clients, o->threads);
     }
     if (!(o->offline >= 0 && o->offline < 1 && o->broken >= 0 && o->broken < 1 && o->hostile >= 0 &&
           o->hostile <= 1 && o->swapped >= 0 && o->swapped <= 1)) {

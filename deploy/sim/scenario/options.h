@@ -35,7 +35,7 @@ typedef struct sim_options {
     const char *device;      /* "opencl:0"; NULL or "": the processor */
     const char *trainers;    /* "5,6": sockets to programs that train; NULL or "": none */
     const char *aggregator;  /* path of the socket for strategy=custom; NULL or "": none */
-    uint32_t evaluate_every; /* measure every n-th model, and the last; at least 1 */
+    uint32_t evaluate_every; /* measure every n-th model, and the last; 0: seldom.h says n */
     fedtrain_split split;    /* split of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
