@@ -5,11 +5,13 @@
 #include <stddef.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "deploy/sim/conditions/network.h"
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
 #include "fed/gpu.h"
+#include "fedtrain/net.h"
 
 typedef enum member_type { NONE, TEXT, BOOL, U16, U32, U64, F64 } member_type;
 
@@ -144,10 +146,17 @@ const char *sim_options_backend(const sim_options *options) {
     return given(options->device) ? options->device : NULL;
 }
 
+static const char bfloat16[] = "bfloat16";
+
+bool sim_options_slow_bfloat16(const sim_options *options) {
+    return given(options->device) && strcmp(options->device, bfloat16) == 0 &&
+           strcmp(fedtrain_isa(bfloat16), "bfloat16_avx512bf16") != 0;
+}
+
 static fed_status check_device(const sim_options *o, fed_error *err) {
     fed_gpu *gpu = NULL;
     fed_error why = {0};
-    if (!given(o->device)) {
+    if (!given(o->device) || strcmp(o->device, bfloat16) == 0) {
         return FED_OK;
     }
     const fed_status status = fed_gpu_open(o->device, NULL, &gpu, &why);

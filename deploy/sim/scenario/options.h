@@ -32,7 +32,7 @@ typedef struct sim_options {
     bool resume;            /* resume from `state` */
     uint32_t clients;
     uint32_t threads;        /* steps that run at a time */
-    const char *device;      /* "opencl:0"; NULL or "": the processor */
+    const char *device;      /* "opencl:0", "bfloat16"; NULL or "": the processor */
     const char *trainers;    /* "5,6": sockets to programs that train; NULL or "": none */
     const char *aggregator;  /* path of the socket for strategy=custom; NULL or "": none */
     uint32_t evaluate_every; /* measure every n-th model, and the last; 0: seldom.h says n */
@@ -61,6 +61,10 @@ void sim_options_write(const sim_options *options, fed_writer *w);
 
 /** Return the name of the trainer's backend for options->device; NULL: the processor. */
 const char *sim_options_backend(const sim_options *options);
+
+/** Return whether the device is bfloat16, on a processor that multiplies it in more steps than
+ * float32. */
+bool sim_options_slow_bfloat16(const sim_options *options);
 
 /** Check the options before the run begins. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;

@@ -374,6 +374,22 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_log_free(&log);
 }
 
+static void a_run_may_multiply_in_bfloat16(void **state) {
+    const world *w = *state;
+    write_task(w, "{ \"name\": \"b\", \"model\": \"lenet5-caffe\", \"codec_up\": \"float32\",\n"
+                  "  \"local_steps\": 5, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 5,\n"
+                  "  \"cohort\": 12, \"goal\": 12, \"deadline_s\": 20 }\n");
+    sim_options o = options_of(w);
+    sim_log plain = run(&o);
+    o.device = "bfloat16";
+    sim_log log = run(&o);
+    const double before = plain.rounds[4].test_loss, after = log.rounds[4].test_loss;
+    assert_true(plain.digest != log.digest);
+    assert_true(fabs(before - after) < 0.05 * before);
+    sim_log_free(&plain);
+    sim_log_free(&log);
+}
+
 static void little_training_is_measured_four_times_where_the_scenario_leaves_it_open(void **state) {
     const world *w = *state;
     write_task(w, "{ \"name\": \"little\", \"model\": \"lr\", \"codec_up\": \"float32\",\n"
@@ -625,6 +641,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(slower_lines_take_longer_for_the_same_bits, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(each_nth_model_is_measured_and_the_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_may_multiply_in_bfloat16, setup, teardown),
         cmocka_unit_test_setup_teardown(
             little_training_is_measured_four_times_where_the_scenario_leaves_it_open, setup,
             teardown),
