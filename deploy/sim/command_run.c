@@ -148,6 +148,10 @@ static fed_status run_cell(batch *b, const sim_scenario *s, const char *director
     sim_options o;
     FED_TRY(sim_options_read(s, cores > 0 ? (uint32_t)cores : 1, &o, err));
     FED_TRY(check_can_go_on(&o, directory, err));
+    if (sim_options_slow_bfloat16(&o)) {
+        fprintf(stderr, "fedsim: warning: device=bfloat16: this processor lacks AVX512_BF16, so "
+                        "training is slower than without the key\n");
+    }
     b->goes_on = can_go_on(&o);
     FED_TRY(sim_result_begin(directory, s, err));
     sim_path(task, directory, "task.json");

@@ -13,12 +13,14 @@
 #include "deploy/sim/inproc/inproc.h"
 #include "deploy/sim/inproc/saved_run.h"
 #include "deploy/sim/scenario/helper_key.h"
+#include "deploy/sim/scenario/seldom.h"
 #include "fed/clock.h"
 #include "fedtrain/backend.h"
 
 /** Check that the model fits data and backend. Otherwise the clients would find out only after all
- * have enrolled. */
-static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
+ * have enrolled. *positions: how many symbols of a text make a sample. */
+static fed_status check_model(const sim_clients *clients, const char *model, size_t *positions,
+                              fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
     if (sim_has_trainers(clients->options)) {
@@ -37,6 +39,7 @@ static fed_status check_model(const sim_clients *clients, const char *model, fed
     } else {
         status = fedtrain_backend_fits(sim_options_backend(clients->options), &arch, err);
     }
+    *positions = arch.positions;
     fed_arch_free(&arch);
     return status;
 }
@@ -71,10 +74,27 @@ static fed_status hold_back(sim_clients *clients, const json_t *task, fed_error 
     return sim_clients_hold(clients, (double)fraction, (uint64_t)seed, err);
 }
 
+/** Return how many models lie from one that is measured to the next. updates: of a round. */
+static uint32_t measured_every(const sim_clients *clients, const json_t *task, json_int_t updates,
+                               size_t positions) {
+    const json_int_t steps = json_integer_value(json_object_get(task, "local_steps"));
+    const json_int_t batch = json_integer_value(json_object_get(task, "batch"));
+    const bool own = sim_measures_clients(clients->options);
+    const double share = own ? json_number_value(json_object_get(task, "holdout")) : 1;
+    const fedtrain_data *test = own ? &clients->train : &clients->test;
+    const size_t samples = test->is_text ? test->text.count / positions : test->set.count;
+    const sim_amounts amounts = {.rounds = clients->rounds,
+                                 .trained = (double)updates * (double)steps * (double)batch,
+                                 .tested = share * (double)samples};
+    const uint32_t asked = clients->options->evaluate_every;
+    return asked > 0 ? asked : sim_seldom(&amounts);
+}
+
 /** Read what the run needs of the task file. The coordinator checks the file itself. */
 static fed_status read_task(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
     if (sim_is_foreign(o)) {
+        clients->measured_every = 1;
         return FED_OK; /* each client checks the coordinator's task against its data */
     }
     json_t *task = json_load_file(o->task, 0, NULL);
@@ -84,7 +104,10 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
     bool again = json_integer_value(json_object_get(task, "staleness")) >
                  0; /* a client may send several updates in a round */
     clients->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
-    fed_status fits = check_model(clients, json_string_value(json_object_get(task, "model")), err);
+    size_t positions = 1;
+    fed_status fits =
+        check_model(clients, json_string_value(json_object_get(task, "model")), &positions, err);
+    clients->measured_every = measured_every(clients, task, wanted, positions);
     if (fits == FED_OK) {
         fits = check_helper(o, json_string_value(json_object_get(task, "helper")), err);
     }

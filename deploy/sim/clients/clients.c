@@ -266,8 +266,8 @@ bool sim_has_trainers(const sim_options *options) {
     return options->trainers != NULL && options->trainers[0] != '\0';
 }
 
-bool sim_wants_measured(const sim_options *options, uint32_t version) {
-    return version % options->evaluate_every == 0;
+bool sim_wants_measured(const sim_clients *clients, uint32_t version) {
+    return version % clients->measured_every == 0;
 }
 
 void sim_client_take_part(sim_client *client) {

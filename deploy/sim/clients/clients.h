@@ -135,12 +135,13 @@ typedef struct sim_clients {
     sim_worker *free_workers;
     sim_client **waiting; /* HTTPS: clients that wait for a worker, in no order */
     size_t waiting_count;
-    fed_rng rng;           /* HTTPS: draws the waiting client that gets a worker next */
-    bool *away;            /* [options->clients]: who is away in round away_round */
-    uint32_t away_round;   /* 0: `away` is not filled in yet */
-    uint32_t rounds;       /* rounds of the task */
-    int64_t began_wall_ms; /* monotonic time from which wall time counts; 0: no check-in yet */
-    bool kill_due;         /* HTTPS: kill the coordinator now; no client gets a worker */
+    fed_rng rng;             /* HTTPS: draws the waiting client that gets a worker next */
+    bool *away;              /* [options->clients]: who is away in round away_round */
+    uint32_t away_round;     /* 0: `away` is not filled in yet */
+    uint32_t rounds;         /* rounds of the task */
+    uint32_t measured_every; /* models from one that is measured to the next, at least 1 */
+    int64_t began_wall_ms;   /* monotonic time from which wall time counts; 0: no check-in yet */
+    bool kill_due;           /* HTTPS: kill the coordinator now; no client gets a worker */
     size_t failed;
     sim_log *log;
     sim_clients_kept kept;
@@ -166,9 +167,9 @@ bool sim_has_trainers(const sim_options *options);
 /** Take the task's holdout out of each client's shard, before any client trains. */
 fed_status sim_clients_hold(sim_clients *clients, double fraction, uint64_t seed,
                             fed_error *err) FED_CHECKED;
-/** Return whether options->evaluate_every asks to measure that version of the model. The final
- * model is measured whatever this function returns. */
-bool sim_wants_measured(const sim_options *options, uint32_t version);
+/** Return whether that version of the model is to be measured. The final model is measured whatever
+ * this function returns. */
+bool sim_wants_measured(const sim_clients *clients, uint32_t version);
 
 /** Note that the client takes part. From now on the run does not end before this client does. */
 void sim_client_take_part(sim_client *client);

@@ -94,7 +94,7 @@ static void await_model(sim_client *client) {
     sim_clients *clients = client->clients;
     pthread_mutex_lock(&clients->mutex);
     while (clients->stop == 0 && !clients->kept.finished && clients->kept.round > 0 &&
-           !sim_wants_measured(clients->options, clients->kept.round - 1)) {
+           !sim_wants_measured(clients, clients->kept.round - 1)) {
         pthread_cond_wait(&clients->changed, &clients->mutex);
     }
     pthread_mutex_unlock(&clients->mutex);

@@ -60,7 +60,7 @@ static void wake_sleepers(sim_world *world) {
 static void wake_evaluator(sim_world *world) {
     sim_actor *actor = &world->actor[world->clients->options->clients];
     const sim_host *host = &world->host;
-    if (host->kept.running && !sim_wants_measured(world->clients->options, host->kept.version)) {
+    if (host->kept.running && !sim_wants_measured(world->clients, host->kept.version)) {
         return;
     }
     if (actor->measures) {
@@ -253,7 +253,7 @@ static void plan_next(sim_actor *actor) {
     if (actor->client->evaluates && end->outcome == FEDCLIENT_EVALUATED) {
         const sim_host *host = &actor->world->host;
         const bool due = host->kept.version != end->version &&
-                         sim_wants_measured(actor->client->clients->options, host->kept.version);
+                         sim_wants_measured(actor->client->clients, host->kept.version);
         actor->kept.stage = SIM_IDLE;
         if (due || !host->kept.running) {
             sim_actor_stand(actor, SIM_IDLE);

@@ -243,8 +243,8 @@ void sim_step_measures(void *user, uint32_t k, uint32_t version) {
     sim_actor *actor = &world->actor[k];
     pthread_mutex_lock(&world->clients->mutex);
     /* If the next model to measure already exists, the run waits until this one is measured. */
-    const bool late = host->kept.version != version &&
-                      sim_wants_measured(world->clients->options, host->kept.version);
+    const bool late =
+        host->kept.version != version && sim_wants_measured(world->clients, host->kept.version);
     actor->measures = host->kept.running && !late;
     sim_actor_expect(actor);
     tell(world);

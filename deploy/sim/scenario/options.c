@@ -11,6 +11,7 @@
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
 #include "fed/gpu.h"
+#include "fedtrain/net.h"
 
 typedef enum member_type { NONE, TEXT, BOOL, U16, U32, U64, F64 } member_type;
 
@@ -100,10 +101,9 @@ static bool given(const char *spec) {
 }
 
 static fed_status check_numbers(const sim_options *o, fed_error *err) {
-    if (o->clients == 0 || o->threads == 0 || o->evaluate_every == 0) {
-        return fed_fail(err, FED_EINVAL,
-                        "clients, threads and evaluate_every must be 1 or more, not %u, %u and %u",
-                        o->clients, o->threads, o->evaluate_every);
+    if (o->clients == 0 || o->threads == 0) {
+        return fed_fail(err, FED_EINVAL, "clients and threads must be 1 or more, not %u and %u",
+                        o->clients, o->threads);
     }
     if (!(o->offline >= 0 && o->offline < 1 && o->broken >= 0 && o->broken < 1 && o->hostile >= 0 &&
           o->hostile <= 1 && o->swapped >= 0 && o->swapped <= 1)) {
@@ -196,10 +196,17 @@ static fed_status check_foreign(const sim_options *o, fed_error *err) {
     return FED_OK;
 }
 
+static const char bfloat16[] = "bfloat16";
+
+bool sim_options_slow_bfloat16(const sim_options *options) {
+    return given(options->device) && strcmp(options->device, bfloat16) == 0 &&
+           strcmp(fedtrain_isa(bfloat16), "bfloat16_avx512bf16") != 0;
+}
+
 static fed_status check_device(const sim_options *o, fed_error *err) {
     fed_gpu *gpu = NULL;
     fed_error why = {0};
-    if (!given(o->device)) {
+    if (!given(o->device) || strcmp(o->device, bfloat16) == 0) {
         return FED_OK;
     }
     const fed_status status = fed_gpu_open(o->device, NULL, &gpu, &why);

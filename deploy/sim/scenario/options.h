@@ -32,11 +32,11 @@ typedef struct sim_options {
     bool resume;            /* resume from `state` */
     uint32_t clients;
     uint32_t threads;        /* steps that run at a time */
-    const char *device;      /* "opencl:0"; NULL or "": the processor */
+    const char *device;      /* "opencl:0", "bfloat16"; NULL or "": the processor */
     const char *trainers;    /* "5,6": sockets to programs that train; NULL or "": none */
     const char *aggregator;  /* path of the socket for strategy=custom; NULL or "": none */
     const char *evaluate;    /* "test", or "clients": on what they hold back; NULL: "test" */
-    uint32_t evaluate_every; /* measure every n-th model, and the last; at least 1 */
+    uint32_t evaluate_every; /* measure every n-th model, and the last; 0: seldom.h says n */
     fedtrain_split split;    /* split of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
@@ -70,6 +70,9 @@ const char *sim_options_backend(const sim_options *options);
 bool sim_is_foreign(const sim_options *options);
 /** Return whether models are measured on what the clients hold back. */
 bool sim_measures_clients(const sim_options *options);
+/** Return whether the device is bfloat16, on a processor that multiplies it in more steps than
+ * float32. */
+bool sim_options_slow_bfloat16(const sim_options *options);
 
 /** Check the options before the run begins. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;

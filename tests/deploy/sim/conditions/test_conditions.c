@@ -174,7 +174,8 @@ FED_TEST(options_that_make_no_sense_are_refused_in_words) {
         {{OPTIONS, .evaluate_every = 1, .presence = "trace:/nowhere"}, FED_ENOTFOUND, ""},
         {{OPTIONS, .evaluate_every = 1, .transport = SIM_HTTPS, .line = "3g"}, FED_EINVAL, ""},
         {{OPTIONS, .evaluate_every = 1, .resume = true}, FED_EINVAL, ""},
-        {{OPTIONS, .evaluate_every = 0}, FED_EINVAL, ""},
+        {{OPTIONS, .evaluate_every = 0}, FED_OK, ""},
+        {{OPTIONS, .device = "bfloat16"}, FED_OK, ""},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         fed_error err = {0};

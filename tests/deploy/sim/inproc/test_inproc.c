@@ -374,6 +374,37 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_log_free(&log);
 }
 
+static void a_run_may_multiply_in_bfloat16(void **state) {
+    const world *w = *state;
+    write_task(w, "{ \"name\": \"b\", \"model\": \"lenet5-caffe\", \"codec_up\": \"float32\",\n"
+                  "  \"local_steps\": 5, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 5,\n"
+                  "  \"cohort\": 12, \"goal\": 12, \"deadline_s\": 20 }\n");
+    sim_options o = options_of(w);
+    sim_log plain = run(&o);
+    o.device = "bfloat16";
+    sim_log log = run(&o);
+    const double before = plain.rounds[4].test_loss, after = log.rounds[4].test_loss;
+    assert_true(plain.digest != log.digest);
+    assert_true(fabs(before - after) < 0.05 * before);
+    sim_log_free(&plain);
+    sim_log_free(&log);
+}
+
+static void little_training_is_measured_four_times_where_the_scenario_leaves_it_open(void **state) {
+    const world *w = *state;
+    write_task(w, "{ \"name\": \"little\", \"model\": \"lr\", \"codec_up\": \"float32\",\n"
+                  "  \"codec_down\": \"float32\", \"local_steps\": 1, \"batch\": 1,\n"
+                  "  \"rounds\": 16, \"cohort\": 8, \"goal\": 6, \"deadline_s\": 20 }\n");
+    sim_options o = options_of(w);
+    o.evaluate_every = 0;
+    sim_log log = run(&o);
+    assert_int_equal(log.round_count, 16);
+    for (size_t i = 0; i < log.round_count; i++) {
+        assert_true(((i + 1) % 4 == 0) != (isnan(log.rounds[i].accuracy) != 0));
+    }
+    sim_log_free(&log);
+}
+
 static void a_client_without_a_model_at_the_end_is_not_present(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
@@ -610,6 +641,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(slower_lines_take_longer_for_the_same_bits, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(each_nth_model_is_measured_and_the_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_may_multiply_in_bfloat16, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            little_training_is_measured_four_times_where_the_scenario_leaves_it_open, setup,
+            teardown),
         cmocka_unit_test_setup_teardown(a_client_without_a_model_at_the_end_is_not_present, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_run_that_was_stopped_goes_on_to_the_same_bits, setup,
