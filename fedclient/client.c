@@ -270,6 +270,10 @@ static fed_status step_unwanted(fedclient *client, const fedclient_job *job, fed
 
 static void step_free(fedclient_job *job) {
     fed_arch_free(&job->arch);
+    if (!FED_SMALL) {
+        fed_private_layers_free(&job->split);
+        free(job->own);
+    }
     fedclient_record_free(&job->model);
     fedclient_record_free(&job->residual);
     fedclient_record_free(&job->pending);

@@ -26,6 +26,18 @@ void fed_private_terms_write(fed_writer *w, const fed_private_terms *terms) {
     fed_privacy_write(w, &terms->privacy);
 }
 
+void fed_private_terms_layout(const char *model, const char *private_layers,
+                              uint8_t digest[FED_SHA256_SIZE]) {
+    fed_sha256_sum sum;
+    fed_sha256_begin(&sum);
+    fed_sha256_add(&sum, model, strlen(model));
+    if (private_layers[0] != '\0') {
+        fed_sha256_add(&sum, "\n", 1);
+        fed_sha256_add(&sum, private_layers, strlen(private_layers));
+    }
+    fed_sha256_end(&sum, digest);
+}
+
 static void read_bytes(fed_reader *r, void *dst, size_t len) {
     const uint8_t *src = fed_read_bytes(r, len);
     if (src != NULL) {

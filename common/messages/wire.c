@@ -53,6 +53,7 @@ static const field fields[] = {
     FIELD(TEXT, downloads,     0,    FED_CAN_URL),
     FIELD(U32,  personal_steps, 0,   FED_CAN_PERSONAL),
     FIELD(SHARE, holdout,      0,    FED_CAN_PERSONAL),
+    FIELD(TEXT, private_layers, 0,   FED_CAN_PRIVATE_LAYERS),
 };
 /* clang-format on */
 

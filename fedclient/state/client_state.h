@@ -7,6 +7,7 @@
 
 #include "fed/hash.h"
 #include "fed/own_metrics.h"
+#include "fed/private_layers.h"
 #include "fed/small.h"
 #include "fedclient/fedclient.h"
 #include "fedclient/state/record.h"
@@ -27,10 +28,11 @@ typedef struct fedclient_watch {
 /** The state of one task: the heads of its stored records. */
 typedef struct fedclient_slot {
     unsigned number;            /* from 0; all but 0 are part of the keys of the slot's records */
-    fedclient_model_head model; /* here and in the next four: all 0 if no record is stored */
+    fedclient_model_head model; /* here and in the next five: all 0 if no record is stored */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
     fedclient_layout_head layout;
+    fedclient_own_head own;
     fedclient_personal_head personal;
     uint64_t faulty; /* task of the last fault that may pass; 0: none; not stored */
     unsigned faults; /* faults in a row of the task `faulty`; not stored */
@@ -89,10 +91,24 @@ typedef struct fedclient_job {
     fedclient_event *event;
     fed_assignment assignment;
     fed_arch arch; /* of the assignment's task */
+    /* With private layers: what travels, and what stays. Else all 0, and all of `arch` travels. */
+    fed_private_layers split;
+    float *own;      /* float32[split.own]: private layers before this training; NULL: not yet */
+    bool own_is_new; /* they are the task's initial values */
     fedcodec codec;
     fedclient_record model, residual, pending;
     bool within; /* the residual's values are known to be within FEDCLIENT_VALUE_LIMIT */
 } fedclient_job;
+
+/** Has the job's task private layers? A small build knows none. */
+static inline bool fedclient_has_own(const fedclient_job *job) {
+    return !FED_SMALL && job->split.stays != NULL;
+}
+
+/** The layout of what travels: of the stored model, of the residual and of messages. */
+static inline const fed_layout *fedclient_travels(const fedclient_job *job) {
+    return fedclient_has_own(job) ? &job->split.shared : &job->arch.layout;
+}
 
 /** The largest magnitude of a value in an update: half of what the coordinator's sum allows, since
  * some codecs decode to larger values than they encoded. The excess stays in the residual. */

@@ -25,7 +25,7 @@ const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FE
         [FEDCLIENT_IDENTITY] = "identity", [FEDCLIENT_MODEL] = "model",
         [FEDCLIENT_RESIDUAL] = "residual", [FEDCLIENT_PENDING] = "pending",
         [FEDCLIENT_LAYOUT] = "layout",     [FEDCLIENT_SPENT] = "spent",
-        [FEDCLIENT_PERSONAL] = "personal"};
+        [FEDCLIENT_PERSONAL] = "personal", [FEDCLIENT_OWN] = "own"};
     if (slot == 0) {
         snprintf(key, FEDCLIENT_KEY, "%s", words[kind]);
     } else {
@@ -143,8 +143,8 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
 
 static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                         fedclient_record *record, fed_error *err) {
-    const bool large =
-        kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL || kind == FEDCLIENT_PERSONAL;
+    const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL ||
+                       kind == FEDCLIENT_PERSONAL || kind == FEDCLIENT_OWN;
     return large && platform->memory != NULL
                ? borrow(platform, key, record, err)
                : platform->get(platform->user, key, &record->bytes, &record->len, err);
@@ -333,6 +333,32 @@ fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned s
     return fedclient_record_store(platform, FEDCLIENT_LAYOUT, slot, record, err);
 }
 
+fed_status fedclient_own_load(const fedclient_platform *platform, unsigned slot,
+                              fedclient_own_head *head, fedclient_record *record, fed_error *err) {
+    fed_reader r;
+    size_t payload = 0;
+    *head = (fedclient_own_head){0};
+    FED_TRY(load_any(platform, FEDCLIENT_OWN, slot, record, &r, &payload, err));
+    if (record->bytes == NULL) {
+        return FED_OK;
+    }
+    head->task = fed_read_u64(&r);
+    head->seq = fed_read_u64(&r);
+    const bool sound = head->task != 0 && head->seq != 0 && payload % sizeof(float) == 0;
+    return load_end(sound, FEDCLIENT_OWN, slot, record, err);
+}
+
+fed_status fedclient_own_store(const fedclient_platform *platform, unsigned slot,
+                               const fedclient_own_head *head, fedclient_record *record,
+                               fed_error *err) {
+    /* C14 in docs/durability.md: private layers name their task and their last training. */
+    assert(head->task != 0 && head->seq != 0);
+    fed_writer w = fields_out(record);
+    fed_write_u64(&w, head->task);
+    fed_write_u64(&w, head->seq);
+    return fedclient_record_store(platform, FEDCLIENT_OWN, slot, record, err);
+}
+
 fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned slot,
                                    fedclient_personal_head *head, fedclient_record *record,
                                    fed_error *err) {
@@ -347,6 +373,7 @@ fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned 
     head->version = fed_read_u32(&r);
     head->digest = fed_read_u64(&r);
     head->count = fed_read_u64(&r);
+    head->own = fed_read_u64(&r);
     const bool sound = head->task != 0 && payload > 0 &&
                        head->count <= (payload - 1) / sizeof(float) &&
                        record->bytes[record->len - 1] == '\0';
@@ -362,6 +389,7 @@ fed_status fedclient_personal_store(const fedclient_platform *platform, unsigned
     fed_write_u32(&w, head->version);
     fed_write_u64(&w, head->digest);
     fed_write_u64(&w, head->count);
+    fed_write_u64(&w, head->own);
     return fedclient_record_store(platform, FEDCLIENT_PERSONAL, slot, record, err);
 }
 

@@ -24,7 +24,8 @@ typedef enum fedclient_kind {
     FEDCLIENT_DOWNLOAD = 5,
     FEDCLIENT_LAYOUT = 6,
     FEDCLIENT_SPENT = 7,
-    FEDCLIENT_PERSONAL = 8
+    FEDCLIENT_PERSONAL = 8,
+    FEDCLIENT_OWN = 9
 } fedclient_kind;
 
 typedef struct fedclient_record {
@@ -127,12 +128,19 @@ typedef struct fedclient_download_head {
     uint64_t offset;     /* the payload's first byte in the answer */
 } fedclient_download_head;
 
+/** The head of the record of private layers, whose values are the payload. */
+typedef struct fedclient_own_head {
+    uint64_t task; /* 0: no private layers */
+    uint64_t seq;  /* the number of their last training */
+} fedclient_own_head;
+
 /** The head of the device's own copy of a model. The payload is the values, then the model's text
  * with its NUL. */
 typedef struct fedclient_personal_head {
     uint64_t task; /* 0: no copy */
     uint32_t version;
     uint64_t digest, count; /* of the version that the copy was made from; number of values */
+    uint64_t own; /* the number of the last training of the private layers in it; 0: it has none */
 } fedclient_personal_head;
 
 /*
@@ -160,6 +168,12 @@ fed_status fedclient_personal_load(const fedclient_platform *platform, unsigned 
 fed_status fedclient_personal_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_personal_head *head, fedclient_record *record,
                                     fed_error *err) FED_CHECKED;
+fed_status fedclient_own_load(const fedclient_platform *platform, unsigned slot,
+                              fedclient_own_head *head, fedclient_record *record,
+                              fed_error *err) FED_CHECKED;
+fed_status fedclient_own_store(const fedclient_platform *platform, unsigned slot,
+                               const fedclient_own_head *head, fedclient_record *record,
+                               fed_error *err) FED_CHECKED;
 fed_status fedclient_layout_store(const fedclient_platform *platform, unsigned slot,
                                   const fedclient_layout_head *head, fedclient_record *record,
                                   fed_error *err) FED_CHECKED;

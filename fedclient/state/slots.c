@@ -86,6 +86,24 @@ static fed_status load_personal(const fedclient *client, fedclient_slot *slot, f
     return status;
 }
 
+/** Read the head of a slot's private layers. Damaged ones are dropped: they begin anew. */
+static fed_status load_own(const fedclient *client, fedclient_slot *slot, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    char key[FEDCLIENT_KEY];
+    fedclient_record record = {0};
+    fed_status status = fedclient_own_load(platform, slot->number, &slot->own, &record, err);
+    fedclient_record_free(&record);
+    if (status == FED_EFORMAT) {
+        fed_logf(client->options.log, FED_LOG_WARN,
+                 "%s; this device's private layers begin anew, from the task's initial values",
+                 err->text);
+        slot->own = (fedclient_own_head){0};
+        status = platform->drop(platform->user,
+                                fedclient_record_key(FEDCLIENT_OWN, slot->number, key), err);
+    }
+    return status;
+}
+
 /** Read the heads of a slot's records. The payloads are freed, as they are large. */
 static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
@@ -111,6 +129,7 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
         return FED_OK;
     }
     FED_TRY(load_layout(client, slot, err));
+    FED_TRY(load_own(client, slot, err));
     return load_personal(client, slot, err);
 }
 

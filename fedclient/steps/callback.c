@@ -7,12 +7,23 @@
 
 #include "fedclient/steps/steps.h"
 
+void fedclient_callback_values(const fedclient_job *job, float *values) {
+    size_t count = 0;
+    const float *model = fedclient_record_values(&job->model, &count);
+    assert(count == fedclient_travels(job)->size);
+    if (fedclient_has_own(job)) {
+        fed_private_layers_join(&job->split, &job->arch.layout, model, job->own, values);
+    } else {
+        memcpy(values, model, count * sizeof *values);
+    }
+}
+
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job, size_t more,
                                    fedclient_record *copy) {
     const fedclient_options *options = &client->options;
-    size_t len = 0;
+    const size_t len = job->arch.layout.size * sizeof(float);
+    size_t count = 0;
     assert(job->model.bytes != NULL);
-    const uint8_t *model = fedclient_record_payload(&job->model, &len);
     if (options->room != NULL && options->platform->memory == NULL) {
         void *bytes = options->room(options->user, FEDCLIENT_RECORD_HEAD + len + more);
         FED_TRY(fedclient_record_in(bytes, len + more, copy));
@@ -21,7 +32,7 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
     }
     /* docs/durability.md, C5: the program changes a copy, not the stored model. */
     assert(!copy->lent);
-    memcpy(fedclient_record_payload(copy, &more), model, len);
+    fedclient_callback_values(job, fedclient_record_values(copy, &count));
     return FED_OK;
 }
 
@@ -38,6 +49,7 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     round->version = job->assignment.version;
     round->slot = client->slot->number;
     round->job = job;
+    round->own_is_new = job->own_is_new;
     round->loss = FEDCLIENT_NO_LOSS;
     round->correct = FEDCLIENT_NO_CORRECT;
     if (client->own_task != job->assignment.task.id || round->is_personal) {

@@ -14,8 +14,8 @@ static uint32_t capabilities(const fedclient *client) {
                          FED_CAN_NO_LOSS | FED_CAN_NO_ACCURACY | FED_CAN_PRIVATE |
                          fed_task_capabilities() | (FED_SMALL ? 0 : FED_CAN_LAYOUT) |
                          (client->lists ? FED_CAN_TASKS : 0) | (client->heard ? 0 : FED_STARTED);
-    const uint32_t none =
-        (client->options.downloads != NULL ? 0 : FED_CAN_URL) | (FED_SMALL ? FED_CAN_PERSONAL : 0);
+    const uint32_t none = (client->options.downloads != NULL ? 0 : FED_CAN_URL) |
+                          (FED_SMALL ? FED_CAN_PERSONAL | FED_CAN_PRIVATE_LAYERS : 0);
     return all & ~none;
 }
 
@@ -99,7 +99,11 @@ static fed_status fit(const fedclient *client, fedclient_job *job, const fedclie
     fed_error why = {0};
     fed_status status = fedclient_layout_parse(job, layout, &job->arch, &why);
     if (status == FED_OK) {
-        status = fedclient_fits(client, job->arch.layout.size, 0, &why);
+        status = fedclient_own_fits(client, job, &why);
+    }
+    if (status == FED_OK) {
+        status =
+            fedclient_fits(client, job->arch.layout.size, job->split.own * sizeof(float), &why);
     }
     if (status == FED_OK) {
         status = fed_cache_url_check(assignment->task.downloads, &why);

@@ -71,7 +71,7 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
 static fed_status answer_limit(const fedclient_job *job, size_t *limit, fed_error *err) {
     fedcodec whole;
     FED_TRY(fedcodec_parse("float32", &whole, err));
-    *limit = fedcodec_envelope_bound(&whole, &job->arch.layout, 0) + PART_HEADS;
+    *limit = fedcodec_envelope_bound(&whole, fedclient_travels(job), 0) + PART_HEADS;
     return FED_OK;
 }
 
@@ -220,7 +220,7 @@ static fed_status apply(fedclient *client, fedclient_job *job,
     bool any = target->have != FEDCLIENT_HAVE_NONE;
     uint32_t version = any ? target->have : 0;
     float *values = fedclient_record_values(&job->model, &count);
-    FED_TRY(apply_parts(&partial->bytes, &job->arch.layout, values, &any, &version, err));
+    FED_TRY(apply_parts(&partial->bytes, fedclient_travels(job), values, &any, &version, err));
     if (!any || version != target->want || fed_digest(values, count) != target->digest) {
         return fed_fail(err, FED_EFORMAT,
                         "the model from the coordinator is not version %" PRIu32
@@ -262,7 +262,7 @@ static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
  * a model. */
 static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
-    size_t size = job->arch.layout.size, count = 0;
+    size_t size = fedclient_travels(job)->size, count = 0;
     fedclient_slot *slot = client->slot;
     if (slot->model.task == wanted->task.id && slot->model.version <= wanted->version) {
         FED_TRY(fedclient_model_load(client->options.platform, slot->number, &slot->model,

@@ -7,18 +7,25 @@
 
 #include "fedclient/steps/steps.h"
 
+/** The number of the last training of the private layers that a copy would have; 0: none. */
+static uint64_t own_of(const fedclient_slot *slot, const fed_task *task) {
+    return slot->own.task == task->id ? slot->own.seq : 0;
+}
+
 /** Does the task want a copy of the model that the slot holds, and is there none yet? */
 static bool is_due(const fedclient *client, const fedclient_job *job) {
     const fedclient_slot *slot = client->slot;
     const fed_task *task = &job->assignment.task;
-    return !FED_SMALL && task->personal_steps > 0 && client->options.role == FED_ROLE_TRAIN &&
-           slot->model.task == task->id &&
+    return !FED_SMALL && (task->personal_steps > 0 || fedclient_has_own(job)) &&
+           client->options.role == FED_ROLE_TRAIN && slot->model.task == task->id &&
            !(slot->personal.task == task->id && slot->personal.version == slot->model.version &&
-             slot->personal.digest == slot->model.digest);
+             slot->personal.digest == slot->model.digest &&
+             slot->personal.own == own_of(slot, task));
 }
 
 static fed_status call(fedclient *client, fedclient_job *job, float *values, fed_error *err) {
     fed_assignment *told = &job->assignment;
+    const size_t count = job->arch.layout.size;
     /* The job ends with this training, so nothing reads these two fields after it. */
     told->task.local_steps = told->task.personal_steps;
     told->round = told->round != 0 ? told->round : told->version + 1;
@@ -30,14 +37,34 @@ static fed_status call(fedclient *client, fedclient_job *job, float *values, fed
     if (over->status != FED_OK) { /* a copy that is half trained is not kept */
         return fed_fail(err, over->status, "%s", over->text);
     }
-    size_t count = 0;
-    const float *model = fedclient_record_values(&job->model, &count);
-    for (size_t i = 0; round.is_change && i < count; i++) {
-        values[i] += model[i];
+    if (round.is_change) {
+        float *before = malloc(count * sizeof *before);
+        FED_REQUIRE(before != NULL, FED_ENOMEM);
+        fedclient_callback_values(job, before);
+        for (size_t i = 0; i < count; i++) {
+            values[i] += before[i];
+        }
+        free(before);
     }
     return fed_first_nonfinite(values, count) == count
                ? FED_OK
                : fed_fail(err, FED_ENONFINITE, "its training left NaN or infinity");
+}
+
+/** Let the program train the copy. Without personal_steps the copy is the shared model with this
+ * device's own layers: the program is asked only to measure it, where the task has a holdout. */
+static fed_status finish(fedclient *client, fedclient_job *job, float *values, fed_error *err) {
+    const fed_task *task = &job->assignment.task;
+    const bool trains = task->personal_steps > 0;
+    if (!trains && task->holdout <= 0) {
+        return FED_OK;
+    }
+    const fed_status status = call(client, job, values, err);
+    if (trains || status == FED_ECANCELED || client->watch.over.status != FED_OK) {
+        return status;
+    }
+    fedclient_callback_values(job, values); /* a program that trained all the same */
+    return FED_OK;
 }
 
 static fed_status store(fedclient *client, const fedclient_job *job, fedclient_record *copy,
@@ -46,7 +73,8 @@ static fed_status store(fedclient *client, const fedclient_job *job, fedclient_r
     const fedclient_personal_head head = {.task = slot->model.task,
                                           .version = slot->model.version,
                                           .digest = slot->model.digest,
-                                          .count = job->arch.layout.size};
+                                          .count = job->arch.layout.size,
+                                          .own = own_of(slot, &job->assignment.task)};
     const fed_status status =
         fedclient_personal_store(client->options.platform, slot->number, &head, copy, err);
     if (status == FED_OK) {
@@ -67,13 +95,16 @@ static fed_status make(fedclient *client, fedclient_job *job, fed_error *err) {
     FED_TRY(fedclient_model_load(client->options.platform, slot->number, &slot->model, &job->model,
                                  err));
     FED_REQUIRE(job->model.bytes != NULL, FED_ENOTFOUND);
-    FED_TRY(fedclient_callback_copy(client, job, text, &copy));
     (void)fedclient_record_values(&job->model, &count);
-    float *values = (float *)(void *)fedclient_record_payload(&copy, &(size_t){0});
-    fed_status status =
-        count == job->arch.layout.size ? call(client, job, values, err) : FED_ESTATE;
+    FED_REQUIRE(count == fedclient_travels(job)->size, FED_ESTATE);
+    free(job->own); /* a training of this step has changed them since */
+    job->own = NULL;
+    FED_TRY(fedclient_own_take(client, job, err));
+    FED_TRY(fedclient_callback_copy(client, job, text, &copy));
+    float *values = fedclient_record_values(&copy, &count);
+    fed_status status = finish(client, job, values, err);
     if (status == FED_OK) {
-        memcpy(values + count, job->arch.text, text);
+        memcpy(values + job->arch.layout.size, job->arch.text, text);
         fedclient_record_free(&job->model);
         status = store(client, job, &copy, err);
     }

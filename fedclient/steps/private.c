@@ -17,7 +17,7 @@ bool fedclient_is_private(const fedclient_job *job) {
 static fed_privacy_fields shape_of(const fedclient_job *job) {
     const double *param = job->codec.param;
     return fed_privacy_shape(&job->assignment.privacy, (unsigned)param[0], param[1],
-                             job->arch.layout.size);
+                             fedclient_travels(job)->size);
 }
 
 /* Is the task as private as this device wants? */
@@ -64,7 +64,8 @@ fed_status fedclient_private_fits(const fedclient *client, const fedclient_job *
     if (told->clip == 0) {
         return FED_OK;
     }
-    if (job->arch.trained < job->arch.layout.size) {
+    const size_t trained = fedclient_has_own(job) ? job->split.trained : job->arch.trained;
+    if (trained < fedclient_travels(job)->size) {
         return fed_fail(why, FED_EINVAL, "running statistics can't be clipped");
     }
     return shape_of(job).width > 0
@@ -73,7 +74,7 @@ fed_status fedclient_private_fits(const fedclient *client, const fedclient_job *
 }
 
 bool fedclient_private_whole(const fedclient_job *job) {
-    return shape_of(job).sent == job->arch.layout.size;
+    return shape_of(job).sent == fedclient_travels(job)->size;
 }
 
 /* The bytes that values are rounded by: no secret, unlike seeds and keys. */
@@ -119,7 +120,7 @@ static fed_status make_terms(const fedclient *client, const fedclient_job *job,
     terms->task = told->task.id;
     terms->round = told->round;
     FED_TRY(hash_model(client, job, terms->model, err));
-    fed_sha256(told->task.model, strlen(told->task.model), terms->layout);
+    fed_private_terms_layout(told->task.model, told->task.private_layers, terms->layout);
     memcpy(terms->codec_up, told->task.codec_up, sizeof terms->codec_up);
     terms->width = ring->shape.width;
     terms->fields = ring->shape.fields;

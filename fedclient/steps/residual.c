@@ -47,7 +47,7 @@ static fed_status subtract(const fedclient_job *job, const fedclient_record *mes
         fedclient_private_settle(job, &head, values);
         return FED_OK;
     }
-    return fedcodec_envelope_axpy(envelope, len, &job->arch.layout, -1.0f, values, err);
+    return fedcodec_envelope_axpy(envelope, len, fedclient_travels(job), -1.0f, values, err);
 }
 
 static fed_status subtract_counted(const fedclient *client, fedclient_job *job, fed_error *err) {
@@ -83,17 +83,18 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
     fedclient_record pending = {0};
     FED_TRY(fedclient_pending_load(client->options.platform, slot->number, &head, &pending, err));
     const uint8_t *envelope = NULL;
-    size_t len = 0, n = 0;
+    size_t len = 0;
     fed_update head_of;
     fed_status status = envelope_of(&pending, &head_of, &envelope, &len);
     if (status == FED_OK) {
-        status = fedcodec_envelope_decode(envelope, len, &job->arch.layout, round->values, err);
+        status =
+            fedcodec_envelope_decode(envelope, len, fedclient_travels(job), round->values, err);
     }
     fedclient_record_free(&pending);
     FED_TRY(status);
+    fedclient_own_spread(job, round->values);
     visit(user, round->values, job->arch.layout.size);
-    const float *model = fedclient_record_values(&job->model, &n);
-    memcpy(round->values, model, n * sizeof *model);
+    fedclient_callback_values(job, round->values);
     return FED_OK;
 }
 
@@ -107,7 +108,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
      * subtracted yet. */
     assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
-        job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
+        fedclient_travels(job)->size == 0 || slot->pending.seq != slot->residual.seq ||
         platform->memory->edit(platform->user,
                                fedclient_record_key(FEDCLIENT_RESIDUAL, slot->number, key), &bytes,
                                &len, NULL) != FED_OK) {
@@ -115,7 +116,8 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     }
     const fedclient_record residual = {.bytes = bytes, .len = len};
     float *values = fedclient_record_values(&residual, &count);
-    return count == job->arch.layout.size && subtract(job, &job->pending, values, NULL) == FED_OK;
+    return count == fedclient_travels(job)->size &&
+           subtract(job, &job->pending, values, NULL) == FED_OK;
 }
 
 /** Begin without a residual: the stored one does not fit this task, or none is stored. */
@@ -141,7 +143,7 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
     if (job->residual.bytes != NULL) {
         (void)fedclient_record_values(&job->residual, &count);
     }
-    if (count != job->arch.layout.size || head->task != job->assignment.task.id) {
+    if (count != fedclient_travels(job)->size || head->task != job->assignment.task.id) {
         start_anew(client, job);
         return FED_OK;
     }
@@ -194,18 +196,18 @@ static bool add_owed(float *values, const float *model, const float *owed, size_
 static fed_status add_training(fedclient_job *job, const fedclient_record *trained, bool is_change,
                                fed_error *err) {
     size_t n = 0;
-    const size_t o = fed_arch_summed(&job->arch);
+    const size_t o = fedclient_has_own(job) ? job->split.trained : fed_arch_summed(&job->arch);
     const float *all = fedclient_record_values(&job->model, &n);
     const float *model = is_change ? NULL : all;
     const float *owed =
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
     /* D4 in docs/durability.md: the old residual has as many values as the model, so nothing owed
      * is left out. */
-    assert(n == job->arch.layout.size);
+    assert(n == fedclient_travels(job)->size);
     float *values = fedclient_record_values(trained, &n);
     /* D4 in docs/durability.md: the trained model has as many values, so nothing trained is left
      * out. */
-    assert(n == job->arch.layout.size && o <= n);
+    assert(n == fedclient_travels(job)->size && o <= n);
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     job->within &=
         add_owed(values + o, is_change ? NULL : model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
@@ -213,7 +215,7 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
     if (bad == n) {
         return FED_OK;
     }
-    const fed_layout *layout = &job->arch.layout;
+    const fed_layout *layout = fedclient_travels(job);
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }
@@ -259,7 +261,8 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
      * to the bit. */
     assert(client->slot->model.task == job->assignment.task.id &&
            client->slot->model.digest == job->assignment.digest);
-    fedclient_record trained; /* the callback's values, later the new residual */
+    fedclient_record trained, own = {0}; /* trained: the callback's values, later the residual */
+    FED_TRY(fedclient_own_take(client, job, err));
     FED_TRY(fedclient_callback_copy(client, job, 0, &trained));
     size_t count = 0;
     const uint64_t last = fedclient_slots_last(client);
@@ -271,11 +274,18 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
                              .values = fedclient_record_values(&trained, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);
     if (status == FED_OK) {
+        status = fedclient_own_divide(client, job, &trained, round.is_change, &own, err);
+    }
+    if (status == FED_OK) {
         status = settle(client, job, err);
     }
     if (status == FED_OK) {
         status = add_training(job, &trained, round.is_change, err);
     }
+    if (status == FED_OK) {
+        status = fedclient_own_keep(client, job, round.number, &own, err);
+    }
+    fedclient_record_free(&own);
     fedclient_record_free(&job->model);
     fedclient_record_free(&job->residual);
     job->residual = trained;

@@ -125,8 +125,36 @@ fed_status fedclient_private_encode(const fedclient *client, const fedclient_job
 /** Remove from a residual what the update with this head has sent. */
 void fedclient_private_settle(const fedclient_job *job, const fed_update *head, float *values);
 
-/** *copy = a copy of job->model that the callback may change; the copy becomes round->values. Its
- * payload has `more` bytes behind the values. */
+/* own.c: private layers. Without them these functions do nothing. */
+
+/** Divide the assignment's model, which is parsed, into what travels and what stays. Errors: those
+ * of fed_private_layers_split; FED_EINVAL this device does not train. */
+fed_status fedclient_own_fits(const fedclient *client, fedclient_job *job,
+                              fed_error *why) FED_CHECKED;
+
+/** job->own = this device's private layers: the stored ones, or the task's initial values. */
+fed_status fedclient_own_take(const fedclient *client, fedclient_job *job,
+                              fed_error *err) FED_CHECKED;
+
+/** values float32[arch.layout.size]: the values of what travels lie in front. Move each to its
+ * place in the whole model, with zeros for private layers. */
+void fedclient_own_spread(const fedclient_job *job, float *values);
+
+/** After a training: *trained, the whole model, becomes what travels of it, and *own the private
+ * layers. is_change: `trained` is the change. *own is freed by the caller, also after a failure. */
+fed_status fedclient_own_divide(const fedclient *client, const fedclient_job *job,
+                                fedclient_record *trained, bool is_change, fedclient_record *own,
+                                fed_error *err) FED_CHECKED;
+
+/** Store the private layers of the training `number`: C14 in docs/durability.md. */
+fed_status fedclient_own_keep(fedclient *client, const fedclient_job *job, uint64_t number,
+                              fedclient_record *own, fed_error *err) FED_CHECKED;
+
+/** values float32[arch.layout.size] = job->model's values, and job->own. */
+void fedclient_callback_values(const fedclient_job *job, float *values);
+
+/** *copy = a copy of job->model, with job->own, that the callback may change; the copy becomes
+ * round->values. Its payload has `more` bytes behind the values. */
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job, size_t more,
                                    fedclient_record *copy) FED_CHECKED;
 

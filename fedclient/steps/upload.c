@@ -25,7 +25,7 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
                            const float *values, fed_writer *out) {
     /* C4 in docs/durability.md: the codec changes a residual, or reads values; never both. */
     assert((residual == NULL) != (values == NULL));
-    const fed_layout *layout = &job->arch.layout;
+    const fed_layout *layout = fedclient_travels(job);
     uint32_t small = job->assignment.task.small_tensor;
     size_t size = fedcodec_envelope_work_size(&job->codec, layout, small);
     fedclient_record work;
@@ -91,12 +91,12 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
     }
     size_t count = 0;
     (void)fedclient_record_values(&job->residual, &count);
-    if (count != job->arch.layout.size) {
+    if (count != fedclient_travels(job)->size) {
         return fed_fail(
             err, FED_EFORMAT,
             "the model of task %" PRIu64
             " has %zu values, but it had %zu before: the coordinator changed a running task",
-            job->assignment.task.id, job->arch.layout.size, count);
+            job->assignment.task.id, fedclient_travels(job)->size, count);
     }
     bool clipped = false;
     FED_TRY(fedclient_participation_take(client, &job->assignment, err));

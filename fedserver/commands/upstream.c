@@ -164,6 +164,11 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     if (round->is_personal) {
         return fed_fail(err, FED_EDECLINED, "an edge aggregator has no data of its own");
     }
+    if (round->task->private_layers[0] != '\0') {
+        return fed_fail(err, FED_EDECLINED,
+                        "an edge aggregator serves no task with private_layers: let its devices "
+                        "enrol with the coordinator of the task");
+    }
     const uint32_t lease_ms = fedclient_round_left_ms(round);
     fedserver_edge_offer offer = {.task = round->task,
                                   .model = round->arch->text,

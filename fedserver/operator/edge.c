@@ -117,6 +117,7 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
     return strcmp(a->model, b->model) == 0 && strcmp(a->codec_up, b->codec_up) == 0 &&
            strcmp(a->optimizer, b->optimizer) == 0 && strcmp(a->app, b->app) == 0 &&
            a->small_tensor == b->small_tensor && a->local_steps == b->local_steps &&
+           strcmp(a->private_layers, b->private_layers) == 0 &&
            a->personal_steps == b->personal_steps && a->holdout == b->holdout &&
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }

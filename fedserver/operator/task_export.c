@@ -23,20 +23,42 @@ static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task
                : status;
 }
 
+/* names: of the tensors that are not in the model, since they are on the devices; "": none. */
+static fed_status save_tensors(const fedserver_task *task, const fedserver_model_row *row,
+                               const fed_arch *arch, const char *names, const char *path,
+                               unsigned mode, fed_error *err) {
+    char version[16];
+    snprintf(version, sizeof version, "%u", row->version);
+    const char *const metadata[] = {"task",
+                                    task->name,
+                                    "model",
+                                    arch->text,
+                                    "version",
+                                    version,
+                                    names[0] != '\0' ? "private_tensors" : NULL,
+                                    names,
+                                    NULL};
+    return row->size == arch->layout.size
+               ? fed_checkpoint_save_as(path, mode, &arch->layout, row->values, metadata, err)
+               : fed_fail(err, FED_EFORMAT,
+                          "the stored model of the task is damaged: restore a backup (fedserver "
+                          "restore)");
+}
+
 static fed_status save_model(const fedserver *server, const fedserver_task *task,
                              const fedserver_model_row *row, const char *path, unsigned mode,
                              fed_error *err) {
     fed_arch arch;
+    fed_writer names;
     FED_TRY(fedserver_task_model(server->store, server->db, task, &arch, err));
-    char version[16];
-    snprintf(version, sizeof version, "%u", row->version);
-    const char *metadata[] = {"task", task->name, "model", arch.text, "version", version, NULL};
-    fed_status status =
-        row->size == arch.layout.size
-            ? fed_checkpoint_save_as(path, mode, &arch.layout, row->values, metadata, err)
-            : fed_fail(
-                  err, FED_EFORMAT,
-                  "the stored model of the task is damaged: restore a backup (fedserver restore)");
+    fed_writer_growing(&names);
+    fed_status status = fedserver_task_private(server->store, server->db, task, &names, err);
+    fed_write_u8(&names, '\0');
+    status = status == FED_OK ? names.status : status;
+    if (status == FED_OK) {
+        status = save_tensors(task, row, &arch, (const char *)names.data, path, mode, err);
+    }
+    fed_writer_free(&names);
     fed_arch_free(&arch);
     return status;
 }

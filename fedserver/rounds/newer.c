@@ -8,7 +8,7 @@
 #include "fed/layout_reference.h"
 #include "fedserver/task/phases.h"
 
-typedef enum place { MODEL, LAYOUT, OPTIMIZER, CODEC, UP } place;
+typedef enum place { MODEL, LAYOUT, OWN, OPTIMIZER, CODEC, UP } place;
 
 static const struct {
     place place;
@@ -75,6 +75,8 @@ static const char *key_of(const fedserver_task *task, uint32_t round, const fed_
         return has(told->model, word) ? "model" : NULL;
     case LAYOUT:
         return fed_layout_is_reference(told->model) ? "model" : NULL;
+    case OWN:
+        return told->private_layers[0] != '\0' ? "keys" : NULL;
     case OPTIMIZER:
         return has(told->optimizer, word) ? "optimizer" : NULL;
     case CODEC:

@@ -45,7 +45,7 @@ void fedserver_openings_terms(fedserver_training *t, fed_private_terms *terms) {
     terms->task = t->task.wire.id;
     terms->round = t->round.number;
     memcpy(terms->model, t->model_hash, sizeof terms->model);
-    fed_sha256(t->task.wire.model, strlen(t->task.wire.model), terms->layout);
+    fed_private_terms_layout(t->task.wire.model, t->task.wire.private_layers, terms->layout);
     memcpy(terms->codec_up, t->task.wire.codec_up, sizeof terms->codec_up);
     terms->width = ring.shape.width;
     terms->fields = ring.shape.fields;

@@ -170,7 +170,9 @@ static const fedserver_training *find_to_measure(const fedserver *server,
     *any = false;
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
-        if (fedserver_declined(t, call->device, call->now_ms) ||
+        /* Private layers are on the devices that train, so nobody else can measure the model. */
+        if (t->task.wire.private_layers[0] != '\0' ||
+            fedserver_declined(t, call->device, call->now_ms) ||
             fedserver_too_old(t, checkin, NULL) || fedserver_classes_differ(t, call->device)) {
             continue;
         }

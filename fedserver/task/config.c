@@ -13,6 +13,7 @@
 #include "fed/layout_reference.h"
 #include "fed/optimizer_spec.h"
 #include "fed/point.h"
+#include "fed/private_layers.h"
 #include "fed/utf8.h"
 #include "fedcodec/ring.h"
 #include "fedserver/strategies/strategy.h"
@@ -48,9 +49,18 @@ static fed_status take_codec_down(const source *s, char spec[FEDCODEC_SPEC], fed
     return take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, spec, err);
 }
 
-fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
+static fed_status whole_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
     const char *text = config->layout != NULL ? config->layout : config->task.wire.model;
     return fed_arch_parse(text, arch, err);
+}
+
+fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
+    FED_TRY(whole_model(config, arch, err));
+    const fed_status status = fed_arch_share(arch, config->task.wire.private_layers, err);
+    if (status != FED_OK) {
+        fed_arch_free(arch);
+    }
+    return status;
 }
 
 void fedserver_config_free(fedserver_config *config) {
@@ -151,6 +161,22 @@ static fed_status move_long_model(const source *s, fedserver_config *config, fed
         fedserver_config_free(config);
         return fed_fail(err, FED_ENOMEM, "out of memory for a model's text");
     }
+    return FED_OK;
+}
+
+/* Do the private layers fit the model? */
+static fed_status check_private_layers(const source *s, const fedserver_config *config,
+                                       fed_error *err) {
+    fed_arch arch;
+    fed_error why = {0};
+    if (config->task.wire.private_layers[0] == '\0') {
+        return FED_OK;
+    }
+    const fed_status status = fedserver_config_model(config, &arch, &why);
+    if (status != FED_OK) {
+        return refuse_value(s, FEDSERVER_FIELD_PRIVATE_LAYERS, &why, err);
+    }
+    fed_arch_free(&arch);
     return FED_OK;
 }
 
@@ -317,6 +343,9 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     note(&f, FEDSERVER_FIELD_TAG, check_shown(s, FEDSERVER_FIELD_TAG, task->tag, &fault), &fault);
     note(&f, FEDSERVER_FIELD_HELPER, take_helper(s, task, &fault), &fault);
     note(&f, FEDSERVER_FIELD_MODEL, take_model(s, config, &fault), &fault);
+    if (f.status == FED_OK) {
+        note(&f, FEDSERVER_FIELD_PRIVATE_LAYERS, check_private_layers(s, config, &fault), &fault);
+    }
     note(&f, FEDSERVER_FIELD_CODEC_UP_ASKED,
          check_not_asked(s, first.codec_up_asked[0] != '\0', &fault), &fault);
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
@@ -393,13 +422,27 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
     return FED_OK;
 }
 
-static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float *values,
+/* Does the file have a tensor of a private layer? That of an earlier task's model has none. */
+static bool has_private(const fed_checkpoint *file, const fed_arch *arch,
+                        const fed_private_layers *split) {
+    bool found = false;
+    for (size_t k = 0; k < arch->layout.count && !found; k++) {
+        found =
+            split->stays[k] != 0 && fed_checkpoint_find(file, arch->layout.tensors[k].name) != NULL;
+    }
+    return found;
+}
+
+/* Read the values of arch's model, or of its shared layers if the file has no others. */
+static fed_status load_initial(const fedserver_config *config, const fed_arch *arch,
+                               const fed_private_layers *split, float *values, bool *shared,
                                fed_error *err) {
     fed_checkpoint *file = NULL;
     fed_error why = {0};
     fed_status status = fed_checkpoint_open(config->initial, &file, &why);
     if (status == FED_OK) {
-        status = fed_checkpoint_read(file, &arch->layout, values, &why);
+        *shared = split->stays != NULL && !has_private(file, arch, split);
+        status = fed_checkpoint_read(file, *shared ? &split->shared : &arch->layout, values, &why);
         fed_checkpoint_close(file);
     }
     return status == FED_OK
@@ -411,28 +454,46 @@ static fed_status load_initial(const fedserver_config *config, const fed_arch *a
                      why.text);
 }
 
+/* values: float32[arch->layout.size]; what travels of it comes to the front. */
+static fed_status make_values(const fedserver_config *config, const fed_arch *arch,
+                              const fed_private_layers *split, float *values, fed_error *err) {
+    bool shared = split->stays == NULL;
+    if (config->initial[0] != '\0') {
+        FED_TRY(load_initial(config, arch, split, values, &shared, err));
+        shared = shared || split->stays == NULL;
+    } else {
+        fed_arch_init_values(arch, config->task.wire.seed, values);
+    }
+    if (!shared) {
+        fed_private_layers_take(split, &arch->layout, values, values, NULL);
+    }
+    return FED_OK;
+}
+
 fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
                                    fed_error *err) {
     fed_arch arch;
-    FED_TRY(fedserver_config_model(config, &arch, err));
-    size_t n = arch.layout.size;
-    float *made = malloc(n * sizeof *made);
-    fed_status status = FED_OK;
-    if (made == NULL) {
-        status = fed_fail(err, FED_ENOMEM, "out of memory for the %zu values of a model", n);
-    } else if (config->initial[0] != '\0') {
-        status = load_initial(config, &arch, made, err);
+    fed_private_layers split = {.own = 0};
+    const char *layers = config->task.wire.private_layers;
+    FED_TRY(whole_model(config, &arch, err));
+    fed_status status =
+        layers[0] != '\0' ? fed_private_layers_split(&arch, layers, &split, err) : FED_OK;
+    const size_t n = arch.layout.size;
+    float *made = status == FED_OK ? malloc(n * sizeof *made) : NULL;
+    if (status == FED_OK) {
+        status = made != NULL
+                     ? make_values(config, &arch, &split, made, err)
+                     : fed_fail(err, FED_ENOMEM, "out of memory for the %zu values of a model", n);
+    }
+    if (status == FED_OK) {
+        *values = made;
+        *size = n - split.own;
     } else {
-        fed_arch_init_values(&arch, config->task.wire.seed, made);
-    }
-    fed_arch_free(&arch);
-    if (status != FED_OK) {
         free(made);
-        return status;
     }
-    *values = made;
-    *size = n;
-    return FED_OK;
+    fed_private_layers_free(&split);
+    fed_arch_free(&arch);
+    return status;
 }
 
 fed_status fedserver_config_read(const char *path, fedserver_config *config, fed_error *err) {

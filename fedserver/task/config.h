@@ -19,7 +19,8 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
 /** Free what a config owns. A config whose model fits into the task owns nothing. */
 void fedserver_config_free(fedserver_config *config);
 
-/** Parse the config's model. The caller frees *arch with fed_arch_free. */
+/** Parse the config's model, without its private layers. The caller frees *arch with fed_arch_free.
+ */
 fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch,
                                   fed_error *err) FED_CHECKED;
 

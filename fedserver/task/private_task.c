@@ -236,7 +236,8 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
          "devices of a private task do not say how many samples they have; take uniform or "
          "round_robin"},
         {arch->trained < arch->layout.size, FEDSERVER_FIELD_MODEL,
-         "it has running statistics, which can't be clipped; take groupnorm instead of bn"},
+         "it has running statistics, which can't be clipped; take groupnorm instead of bn, or let "
+         "private_layers be bn"},
         {is_ring(task->wire.codec_up) &&
              fed_privacy_width((unsigned)codec.param[0], task->rules.cohort, 0) == 0,
          FEDSERVER_FIELD_COHORT,

@@ -78,19 +78,21 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     bool holds = held != NULL && held->version == fake->version;
     bool over = fake->version >= fake->rounds;
     a->retry_ms = fake->retry_ms != 0 ? fake->retry_ms : 1234;
-    a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
-                      (fake->no_declines ? 0 : FED_CAN_DECLINE) |
-                      (fake->no_worker_groups ? 0 : checkin->capabilities & FED_CAN_WORKER_GROUP) |
-                      (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
-                      (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
-                      (fake->no_absent_loss ? 0 : checkin->capabilities & FED_CAN_NO_LOSS) |
-                      (fake->no_absent_accuracy ? 0 : checkin->capabilities & FED_CAN_NO_ACCURACY) |
-                      (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
-                      (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
-                      (checkin->capabilities & FED_CAN_TASKS) |
-                      (fake->privacy.clip > 0 ? checkin->capabilities & FED_CAN_PRIVATE : 0) |
-                      (fake->no_personal ? 0 : checkin->capabilities & FED_CAN_PERSONAL) |
-                      (fake->wants_renewal ? FED_RENEW : 0);
+    a->capabilities =
+        (fake->whole_only ? 0 : FED_CAN_PIECES) | (fake->no_declines ? 0 : FED_CAN_DECLINE) |
+        (fake->no_worker_groups ? 0 : checkin->capabilities & FED_CAN_WORKER_GROUP) |
+        (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
+        (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
+        (fake->no_absent_loss ? 0 : checkin->capabilities & FED_CAN_NO_LOSS) |
+        (fake->no_absent_accuracy ? 0 : checkin->capabilities & FED_CAN_NO_ACCURACY) |
+        (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
+        (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
+        (checkin->capabilities & FED_CAN_TASKS) |
+        (fake->privacy.clip > 0 ? checkin->capabilities & FED_CAN_PRIVATE : 0) |
+        (fake->no_personal ? 0 : checkin->capabilities & FED_CAN_PERSONAL) |
+        (fake->task.private_layers[0] != '\0' ? checkin->capabilities & FED_CAN_PRIVATE_LAYERS
+                                              : 0) |
+        (fake->wants_renewal ? FED_RENEW : 0);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
         a->reason = FED_WAIT_DECLINED;

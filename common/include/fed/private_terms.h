@@ -33,7 +33,7 @@ typedef struct fed_private_terms {
     uint32_t round;
     uint8_t model[FED_SHA256_SIZE];  /* SHA-256 of the values that are trained on: float32[n],
                                       * little-endian */
-    uint8_t layout[FED_SHA256_SIZE]; /* SHA-256 of the model's text, as in fed_task */
+    uint8_t layout[FED_SHA256_SIZE]; /* fed_private_terms_layout */
     char codec_up[64];
     uint32_t width;  /* w: bits of a field, 1 to 32 */
     uint64_t fields; /* k': a multiple of 64, at least 64 */
@@ -44,6 +44,11 @@ typedef struct fed_private_terms {
 
 /** Write the terms as the bytes of which fed_private_terms_digest is the SHA-256. */
 void fed_private_terms_write(fed_writer *w, const fed_private_terms *terms);
+
+/** SHA-256 of what says which values are summed: the model's text as in fed_task and, if the task
+ * has private layers, a line end and their list. */
+void fed_private_terms_layout(const char *model, const char *private_layers,
+                              uint8_t digest[FED_SHA256_SIZE]);
 /** FED_EFORMAT: the bytes are damaged, or a number is out of its range; *terms is unchanged. */
 fed_status fed_private_terms_read(fed_reader *r, fed_private_terms *terms) FED_CHECKED;
 void fed_private_terms_digest(const fed_private_terms *terms, uint8_t digest[FED_SHA256_SIZE]);

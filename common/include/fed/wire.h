@@ -57,6 +57,8 @@ typedef struct fed_task {
     uint32_t personal_steps;
     /* FED_CAN_PERSONAL: the fraction of the device's samples that it does not train on; 0 to 0.9 */
     float holdout;
+    /* FED_CAN_PRIVATE_LAYERS: layers that stay on each device (fed/private_layers.h); "": none */
+    char private_layers[64];
 } fed_task;
 
 /** Check the URL of a cache, a task's `downloads`. The names of downloads are appended to it, so it

@@ -62,12 +62,19 @@ typedef struct fedclient_round {
      * personal_steps): nothing of the result is sent. task->local_steps is then personal_steps, and
      * there is no deadline. Best is an optimizer that begins anew, and whose state is not kept; a
      * program that knows nothing of this flag trains as ever, as if that training were not stored.
-     * FED_EDECLINED: this device makes no copy. A failure costs the copy only. */
+     * FED_EDECLINED: this device makes no copy. A failure costs the copy only. With private layers
+     * and without personal_steps, task->local_steps is 0: the copy is only to be measured, and the
+     * library asks where the task has a holdout. */
     bool is_personal;
+    /* The task has private layers (task->private_layers, fed/private_layers.h), and this device has
+     * trained none of them yet: `values` has the task's initial values there. They are 0 in a model
+     * without layers, where the program may put its own in their place. */
+    bool own_is_new;
     /* Training only: this device's last training for this task is in no update that the coordinator
      * has counted. The library adds that training to the new update. */
     bool owes;
-    /* float32[arch->layout.size]. In: the model. Out: the trained model. */
+    /* float32[arch->layout.size]. In: the model. Out: the trained model. Private layers are this
+     * device's own, and stay here. */
     float *values;
     /* Out, training only: values holds the change, trained model - model, instead of the trained
      * model. float32 holds a small change more exactly than the sum of model and change. */
@@ -404,7 +411,8 @@ fed_status fedclient_post(fedclient *client, const char *path, const void *body,
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
 
-/** A personal model: the shared one, trained further on this device's own data. */
+/** A personal model: the shared one with this device's own private layers, trained further on its
+ * own data. */
 typedef struct fedclient_personal_model {
     uint64_t task;
     uint32_t version;  /* of the shared model that it was made from */
@@ -414,7 +422,8 @@ typedef struct fedclient_personal_model {
 } fedclient_personal_model;
 
 /**
- * The copy that a task's personal_steps made last, for the slot that the client worked on last.
+ * The copy that was made last for a task with personal_steps or private_layers, for the slot that
+ * the client worked on last.
  * It is owed to nobody, and stays until the slot's next copy: also after the task's end, and while
  * the slot has another task. A small build (fed/small.h) makes none.
  * Errors: FED_ENOTFOUND there is none yet; FED_EFORMAT the stored one is damaged; FED_ENOMEM.

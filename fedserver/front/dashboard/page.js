@@ -240,7 +240,7 @@ function show_details(s) {
   const t = s.task, r = s.round;
   facts("task", !t ? [["State", "no task"]] : [
     ...(r && r.waits_for ? [["Waits for", r.waits_for]] : []), ...(r ? [["Attempt", whole(r.attempt)]] : []),
-    ["State", t.state], ["Model", net(t.model)], ["Parameters", whole(t.parameters)], ["Codec up", t.codec_up + (t.codec_up_asked ? ", chosen for " + t.codec_up_asked : "")], ["Codec down", t.codec_down],
+    ["State", t.state], ["Model", net(t.model)], ["Parameters", whole(t.parameters)], ...(t.private_layers ? [["Private layers", t.private_layers + ": on the devices alone"]] : []), ["Codec up", t.codec_up + (t.codec_up_asked ? ", chosen for " + t.codec_up_asked : "")], ["Codec down", t.codec_down],
     ["A device", several(t.local_steps, "step") + " of " + several(t.batch, "sample") + ", " + t.optimizer + ", rate " + t.learning_rate],
     ...(t.phases > 1 ? [["Phase", whole(t.phase) + " of " + whole(t.phases) +
       (known(t.next_phase) ? ", the next from round " + whole(t.next_phase) : "")]] : []),

@@ -92,6 +92,21 @@ FED_TEST(other_terms_have_another_digest) {
     }
 }
 
+/* Which values are summed: the model, and which of its layers stay. */
+FED_TEST(a_layout_is_the_model_and_the_private_layers) {
+    static const char model[] = "input 8 | dense 4 | dense 3";
+    uint8_t plain[FED_SHA256_SIZE], head[FED_SHA256_SIZE], first[FED_SHA256_SIZE];
+    uint8_t expected[FED_SHA256_SIZE];
+    fed_private_terms_layout(model, "", plain);
+    fed_private_terms_layout(model, "head", head);
+    fed_private_terms_layout(model, "1", first);
+    fed_sha256(model, sizeof model - 1, expected);
+    assert_memory_equal(plain, expected, sizeof plain);
+    fed_sha256("input 8 | dense 4 | dense 3\nhead", sizeof model - 1 + 5, expected);
+    assert_memory_equal(head, expected, sizeof head);
+    assert_memory_not_equal(head, first, sizeof head);
+}
+
 FED_TEST(each_helper_opens_its_own_seed) {
     world w = start(2);
     uint8_t seed[FED_SEED];

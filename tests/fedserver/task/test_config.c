@@ -288,6 +288,17 @@ static const struct {
      {":2: key \"phases[0].optimizer\": +mask sets"}},
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"sgd+mask\"}",
      {":2: key \"optimizer\"", "sgd has no momentum"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"private_layers\": \"head\"}",
+     {":2: key \"private_layers\": no trained layer is left to travel"}},
+    {"{\"model\": \"input 2 | dense 3 | dense 2\", \"rounds\": 9, \"goal\": 3,"
+     "\n\"private_layers\": \"1,3\"}",
+     {":2: key \"private_layers\": there is no layer 3"}},
+    {"{\"model\": \"input 2 | dense 3 | dense 2\", \"rounds\": 9, \"goal\": 3,"
+     "\n\"private_layers\": \"tail\"}",
+     {":2: key \"private_layers\": \"tail\" must be head, bn, a layer's number"}},
+    {"{\"model\": \"input 2 | dense 3 | dense 2 | scaffold\", \"rounds\": 9, \"goal\": 3,"
+     "\n\"private_layers\": \"head\", \"optimizer\": \"sgd+scaffold\"}",
+     {":2: key \"private_layers\"", "control variates"}},
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
      "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
      {":2: key \"phases[0].codec_up\": strategy median combines each value separately"}},
@@ -363,6 +374,76 @@ FED_TEST(the_initial_model_lies_beside_the_task_file_and_must_fit) {
     assert_true(values[0] == 3.0f && values[4] == 1.0f && values[5] == 2.0f);
     free(values);
     write_initial(directory, 3, path, sizeof path);
+    assert_fed_fails(read_task(path, &values, &size, &err), FED_EFORMAT, "w.safetensors");
+    fed_test_rmdir(directory);
+}
+
+static const char layered[] = "{\"model\": \"input 2 | a: dense 3 | b: dense 2\", \"rounds\": 1,"
+                              " \"cohort\": 1, %s \"seed\": 5}";
+
+/* Make the values of the task with these private layers, and compare them with those of the same
+ * tensors in a model of which nothing stays. */
+static void check_shared(const char *path, const char *layers, const char *initial, size_t from,
+                         size_t count) {
+    char text[300], more[120];
+    float *all = NULL, *shared = NULL;
+    size_t size = 0;
+    fed_error err = {0};
+    snprintf(text, sizeof text, layered, initial);
+    assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
+    assert_fed_ok_err(read_task(path, &all, &size, &err));
+    assert_int_equal(size, 17);
+    snprintf(more, sizeof more, "\"private_layers\": \"%s\", %s", layers, initial);
+    snprintf(text, sizeof text, layered, more);
+    assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
+    assert_fed_ok_err(read_task(path, &shared, &size, &err));
+    assert_int_equal(size, count);
+    assert_memory_equal(shared, all + from, count * sizeof *all);
+    free(all);
+    free(shared);
+}
+
+static void write_layers(const char *path, const char *model) {
+    static const float values[17] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+    fed_error err = {0};
+    fed_arch arch;
+    assert_fed_ok_err(fed_arch_parse(model, &arch, &err));
+    assert_fed_ok_err(fed_checkpoint_save(path, &arch.layout, values, NULL, &err));
+    fed_arch_free(&arch);
+}
+
+FED_TEST(a_coordinator_has_the_values_of_what_travels) {
+    char directory[256], path[300], weights[300];
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/t.json", directory);
+    snprintf(weights, sizeof weights, "%s/w.safetensors", directory);
+    check_shared(path, "head", "", 0, 9);
+    check_shared(path, "1", "", 9, 8);
+    write_layers(weights, "input 2 | a: dense 3 | b: dense 2");
+    check_shared(path, "1", "\"initial\": \"w.safetensors\",", 9, 8);
+    fed_test_rmdir(directory);
+}
+
+/* The exported model of such a task has what travelled, and may be where the next one starts. */
+FED_TEST(an_initial_file_may_lack_what_stays) {
+    char directory[256], path[300], weights[300], text[300];
+    float *values = NULL;
+    size_t size = 0;
+    fed_error err = {0};
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(path, sizeof path, "%s/t.json", directory);
+    snprintf(weights, sizeof weights, "%s/w.safetensors", directory);
+    write_layers(weights, "input 2 | a: dense 3");
+    snprintf(text, sizeof text, layered,
+             "\"private_layers\": \"head\", \"initial\": \"w.safetensors\",");
+    assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
+    assert_fed_ok_err(read_task(path, &values, &size, &err));
+    assert_int_equal(size, 9);
+    assert_true(values[0] == 1 && values[8] == 9);
+    free(values);
+    snprintf(text, sizeof text, layered,
+             "\"private_layers\": \"1\", \"initial\": \"w.safetensors\",");
+    assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
     assert_fed_fails(read_task(path, &values, &size, &err), FED_EFORMAT, "w.safetensors");
     fed_test_rmdir(directory);
 }

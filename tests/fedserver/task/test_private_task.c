@@ -17,6 +17,7 @@ static fed_status read_task(const char *more, fedserver_config *config, fed_erro
 }
 
 #define DENSE   "\"model\": \"input 8 | dense 3\", "
+#define BN      "\"model\": \"input 1x8x8 | conv 4 3 | bn | relu | dense 3\", "
 #define PRIVATE "\"codec_up\": \"ring:b=5\", \"clip\": 0.5"
 
 FED_TEST(devices_are_told_of_a_private_task) {
@@ -35,6 +36,14 @@ FED_TEST(devices_are_told_of_a_private_task) {
     assert_fed_ok_err(read_task(DENSE "\"codec_up\": \"sbc:p=0.01\"", &config, &err));
     assert_true(!fedserver_task_is_private(&config.task));
     assert_true(fedserver_privacy_of(&config.task, &layout).clip == 0);
+}
+
+/* What is clipped and summed is what travels. */
+FED_TEST(a_layer_with_statistics_may_stay_on_the_devices) {
+    fed_error err = {0};
+    fedserver_config config;
+    assert_fed_ok_err(read_task(BN "\"private_layers\": \"bn\", " PRIVATE, &config, &err));
+    assert_fed_ok_err(read_task(BN "\"private_layers\": \"1-2\", " PRIVATE, &config, &err));
 }
 
 FED_TEST(what_does_not_go_with_a_private_task_is_refused_with_its_reason) {
@@ -70,6 +79,7 @@ FED_TEST(what_does_not_go_with_a_private_task_is_refused_with_its_reason) {
          "optimizer", "scaffold"},
         {DENSE PRIVATE ", \"selection\": \"weighted\"", "selection", "how many samples"},
         {"\"model\": \"input 8 | dense 3 | bn\", " PRIVATE, "model", "running statistics"},
+        {BN "\"private_layers\": \"head\", " PRIVATE, "model", "let private_layers be bn"},
         {DENSE "\"codec_up\": \"ring:b=16\", \"clip\": 1, \"cohort\": 1000000", "cohort",
          "32 bits"},
         {DENSE "\"codec_down\": \"ring\"", "codec_down", "updates of private tasks"},
