@@ -58,8 +58,8 @@ static inline void begin_task(coordinator *c, federation *f, bool masked, const 
     coordinator_task(c, task);
     for (size_t k = 0; k < DEVICES; k++) {
         const fedserver_grant grant = {.ttl_s = 3600};
-        f->device[k] = f->keys != NULL ? coordinator_enrol_key(c, &grant, &f->keys[k])
-                                       : coordinator_enrol(c);
+        f->device[k] =
+            f->keys != NULL ? coordinator_enrol_key(c, &grant, &f->keys[k]) : coordinator_enrol(c);
     }
     for (size_t k = 0; k < DEVICES; k++) {
         f->work[k] = device_ask_work(c, &f->device[k]);

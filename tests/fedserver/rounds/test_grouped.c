@@ -241,7 +241,7 @@ FED_TEST_WITH(a_round_waits_until_each_group_has_its_minimum, coordinator *c) {
     assert_int_equal(json_integer_value(json_object_get(round, "attempt")), 2);
     assert_int_equal(json_integer_value(json_object_get(round, "received")), 29);
     json_decref(status);
-    answer a = ask(c, f, &f->helper_device);
+    answer a = ask(c, &f->helper_device);
     assert_int_equal(a.status, 204);
     answer_free(&a);
     f->work[30] = device_ask_work(c, &f->device[30]);
