@@ -67,6 +67,10 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
                  0; /* a client may send several updates in a round */
     clients->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
     clients->unmeasured = json_object_get(task, "private_layers") != NULL;
+    const char *initial = json_string_value(json_object_get(task, "initial"));
+    if (clients->unmeasured && initial != NULL && initial[0] == '/') { /* as fedsim writes it */
+        clients->initial = strdup(initial);
+    }
     fed_status fits = check_model(clients, json_string_value(json_object_get(task, "model")), err);
     if (fits == FED_OK) {
         fits = check_helper(o, json_string_value(json_object_get(task, "helper")), err);

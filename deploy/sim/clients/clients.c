@@ -197,6 +197,7 @@ void sim_clients_close(sim_clients *clients) {
     free(clients->client);
     free(clients->waiting);
     free(clients->away);
+    free(clients->initial);
     free(clients->workers);
     fedtrain_data_free(&clients->train);
     fedtrain_data_free(&clients->test);

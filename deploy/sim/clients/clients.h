@@ -140,6 +140,7 @@ typedef struct sim_clients {
     uint32_t away_round;   /* 0: `away` is not filled in yet */
     uint32_t rounds;       /* rounds of the task */
     bool unmeasured;       /* the task has private layers, so the evaluator is not asked */
+    char *initial;         /* a file where private layers may begin, too; NULL: there is none */
     int64_t began_wall_ms; /* monotonic time from which wall time counts; 0: no check-in yet */
     bool kill_due;         /* HTTPS: kill the coordinator now; no client gets a worker */
     size_t failed;
