@@ -70,6 +70,11 @@ static fed_status hold_back(sim_clients *clients, const json_t *task, fed_error 
                         "evaluate=clients measures on what the clients hold back, and they hold "
                         "nothing back: give holdout, such as holdout=0.2");
     }
+    if (clients->unmeasured) {
+        return fed_fail(err, FED_EINVAL,
+                        "with private_layers each client measures its own model on what it holds "
+                        "back: leave evaluate=clients out");
+    }
     const json_int_t seed = json_integer_value(json_object_get(task, "seed"));
     return sim_clients_hold(clients, (double)fraction, (uint64_t)seed, err);
 }
@@ -95,6 +100,7 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
     if (sim_is_foreign(o)) {
         clients->measured_every = 1;
+        clients->unmeasured = true;
         return FED_OK; /* each client checks the coordinator's task against its data */
     }
     json_t *task = json_load_file(o->task, 0, NULL);
@@ -104,6 +110,11 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
     bool again = json_integer_value(json_object_get(task, "staleness")) >
                  0; /* a client may send several updates in a round */
     clients->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
+    clients->unmeasured = json_object_get(task, "private_layers") != NULL;
+    const char *initial = json_string_value(json_object_get(task, "initial"));
+    if (clients->unmeasured && initial != NULL && initial[0] == '/') { /* as fedsim writes it */
+        clients->initial = strdup(initial);
+    }
     size_t positions = 1;
     fed_status fits =
         check_model(clients, json_string_value(json_object_get(task, "model")), &positions, err);
@@ -137,7 +148,7 @@ static fed_status check(const sim_log *log, const sim_clients *clients, fed_erro
                         "%zu of %zu clients hold another model than the coordinator",
                         present - identical, present);
     }
-    if (!sim_is_foreign(clients->options) && clients->kept.evaluated != clients->kept.version) {
+    if (!clients->unmeasured && clients->kept.evaluated != clients->kept.version) {
         return fed_fail(err, FED_ESTATE, "the final model (version %u) was not measured",
                         clients->kept.version);
     }

@@ -177,12 +177,14 @@ uint32_t fedpy_round_version(const fedpy_round *round);
 /** A text of the task. key: "model", "optimizer", "app"; NULL: there is no such text. */
 const char *fedpy_round_text(const fedpy_round *round, const char *key);
 /** A number of the task. key: "task" (its number), "slot", "local_steps", "batch", "learning_rate",
- * "seed", "personal" (1 or 0), "holdout"; NaN: there is no such number. */
+ * "seed", "personal" (1 or 0), "holdout", "own_is_new" (1 or 0); NaN: there is no such number. */
 double fedpy_round_number_of(const fedpy_round *round, const char *key);
 /** Describe the k-th tensor: its name, shape dims[8], and offset and size in the values. Returns
  * its rank; -1 past the last. */
 int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, uint32_t *dims,
                        size_t *offset, size_t *size);
+/** 1: the k-th tensor is in a private layer; 0: it travels. */
+int fedpy_round_stays(const fedpy_round *round, size_t k);
 int fedpy_round_wanted(fedpy_round *round, char *error);
 /** Milliseconds until the deadline; UINT32_MAX: there is none. */
 uint32_t fedpy_round_left_ms(const fedpy_round *round);

@@ -208,6 +208,7 @@ double fedpy_round_number_of(const fedpy_round *round, const char *key) {
            : strcmp(key, "seed") == 0          ? (double)task->seed
            : strcmp(key, "personal") == 0      ? round->round->is_personal
            : strcmp(key, "holdout") == 0       ? (double)task->holdout
+           : strcmp(key, "own_is_new") == 0    ? round->round->own_is_new
                                                : (double)NAN;
 }
 
@@ -223,6 +224,10 @@ int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, ui
     *size = t->size;
     memcpy(dims, t->dims, sizeof t->dims);
     return (int)t->rank;
+}
+
+int fedpy_round_stays(const fedpy_round *round, size_t k) {
+    return fedclient_round_stays(round->round, k);
 }
 
 int fedpy_round_wanted(fedpy_round *round, char *error) {

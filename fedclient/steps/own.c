@@ -21,6 +21,12 @@ fed_status fedclient_own_fits(const fedclient *client, fedclient_job *job, fed_e
     return fed_private_layers_split(&job->arch, task->private_layers, &job->split, why);
 }
 
+bool fedclient_round_stays(const fedclient_round *round, size_t tensor) {
+    const fedclient_job *job = round->job;
+    assert(tensor < job->arch.layout.count);
+    return fedclient_has_own(job) && job->split.stays[tensor] != 0;
+}
+
 /** job->own = the task's initial values. */
 static fed_status begin(fedclient_job *job) {
     float *all = malloc(job->arch.layout.size * sizeof *all);

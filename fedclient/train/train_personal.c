@@ -19,6 +19,12 @@ fed_status fedtrain_personal_run(const fedtrain_job *job, const fedtrain_data *d
     fedtrain_job own = *job;
     own.optimizer.scaffold_share = 0;
     *result = (fedtrain_personal){.loss = 0};
+    if (job->steps == 0) {
+        FED_TRY(score(job, data, held, batch, params, &result->before, err));
+        result->after = result->before;
+        result->loss = result->before.loss;
+        return FED_OK;
+    }
     const size_t floats = fedtrain_optimizer_state_size(&own.optimizer, job->net->arch->trained);
     float *state = calloc(floats + 1, sizeof *state);
     FED_REQUIRE(state != NULL, FED_ENOMEM);

@@ -38,6 +38,31 @@ class ClientTest(CoordinatorTest):
         np.testing.assert_allclose(model["layer.weight"], 1.5, atol=1e-6)
         np.testing.assert_allclose(model["layer.bias"], 6, atol=1e-6)
 
+    def test_private_layers_stay_with_their_devices(self):
+        self.task(model="tensors body.w 3 | head.w 2 | head.b 1", rounds=3, cohort=2, private_layers="head")
+        heads, new = {1: [], 3: []}, []
+
+        def device(number, client):
+            def train(params, told):
+                self.assertEqual(told.private, ("head.w", "head.b"))
+                new.append(told.own_is_new)
+                if told.own_is_new:
+                    np.testing.assert_array_equal(params["head.w"], 0)
+                    params["head.w"][...] = 10 * number
+                heads[number].append(float(params["head.w"][0]))
+                params["body.w"] += 1
+                params["head.w"] += number
+                return None, 10, {}
+
+            client.run(train)
+
+        self.run_devices((1, 3), device)
+        self.assertEqual(heads, {1: [10, 11, 12], 3: [30, 33, 36]})
+        self.assertEqual(sum(new), 2)
+        model = self.coordinator.model()
+        self.assertEqual(list(model), ["body.w"])
+        np.testing.assert_allclose(model["body.w"], 3, atol=1e-6)
+
     def test_devices_send_less_than_a_bit_a_value(self):
         model = "tensors w 64x128"
         self.task(model=model, rounds=4, cohort=2, codec_up="eden:p=0.008", small_tensor=0,

@@ -112,6 +112,29 @@ class Functions(SimulateTest):
         with self.assertRaisesRegex(fed.Error, "where `evaluate` is given"):
             result.evaluations()
 
+    def test_each_client_has_private_layers_of_its_own(self):
+        """They begin as in the model that is given, and come back as the client left them."""
+        folder = pathlib.Path(self.folder, "heads")
+        folder.mkdir()
+
+        def train(model, round, shard):
+            with open(folder / str(round.client), "a", encoding="utf-8") as file:
+                file.write(f"{model['head.w'][0]:g} ")
+            model["body.w"] += 1
+            model["head.w"] += round.client + 1
+            return {"loss": 1.0}
+
+        model = {"body.w": np.zeros(3, np.float32), "head.w": np.full(2, 5, np.float32)}
+        shards = [np.ones((2, 2))] * 3
+        result = self.simulate(model, shards, rounds=3, cohort=3, codec_up="float32", private_layers="head", train=train)
+        for client in range(3):
+            wanted = " ".join(f"{5 + k * (client + 1)}" for k in range(3)) + " "
+            self.assertEqual((folder / str(client)).read_text(encoding="utf-8"), wanted)
+        self.assertEqual(list(result.model()), ["body.w"])
+        np.testing.assert_allclose(result.model()["body.w"], 3)
+        with self.assertRaisesRegex(fed.Error, "private_layers has no model that evaluate= could measure"):
+            self.simulate(model, shards, private_layers="head", train=train, evaluate=error)
+
     def test_accuracy_as_a_fraction(self):
         result = self.simulate(train=fit, evaluate=lambda model, round: {"accuracy": 0.25 * round.version})
         self.assertEqual([row["accuracy"] for row in result._rows("rounds.csv")], [0.25, 0.5, 0.75, 1])

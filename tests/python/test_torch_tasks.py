@@ -22,7 +22,7 @@ except ImportError:
 
 def told(**keys):
     """Return what a callback gets of a task, without a coordinator."""
-    return types.SimpleNamespace(**{"number": 1, "task": 1, "slot": 0, "personal": False, "optimizer": "sgd", "learning_rate": 0.1,
+    return types.SimpleNamespace(**{"number": 1, "task": 1, "slot": 0, "personal": False, "private": (), "own_is_new": False, "optimizer": "sgd", "learning_rate": 0.1,
                                     "local_steps": 3, "progress": lambda done, total: None, "wanted": lambda: None, **keys})
 
 
@@ -127,6 +127,32 @@ class TaskOptimizer(unittest.TestCase):
                 np.testing.assert_allclose(got, reference(spec, 0.1, shared, self.INPUTS[:2])[0], rtol=1e-5)  # it begins as new
                 got = self.trained(train, params, optimizer=spec, number=2)
                 np.testing.assert_allclose(got, reference(spec, 0.1, (1.0, -2.0, 3.0), self.INPUTS * 2)[0], rtol=1e-5)
+
+    def test_private_layers_begin_as_the_module_has_them(self):
+        """Once, in each task: what the module was before its first task, not what a task left in it."""
+        module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+        first = {name: tensor.detach().numpy().copy() for name, tensor in module.named_parameters()}
+        names = ("1.weight", "1.bias")
+        train = fed.torch.trainer(module, [torch.ones(1, 2)], step=mean)
+        zeros = {name: np.zeros_like(array) for name, array in first.items()}
+        for task in (1, 2):
+            params = {name: array.copy() for name, array in zeros.items()}
+            arrays = dict(params)
+            train(params, told(task=task, local_steps=1, optimizer="sgd:lr=0.000000000001", private=names, own_is_new=True))
+            for name, array in arrays.items():  # the callback's own memory, which the library has lent
+                np.testing.assert_allclose(array, first[name] if name in names else zeros[name], atol=1e-9)
+            with torch.no_grad():
+                module[1].weight += 1  # what a training leaves in the module
+        params = {name: array.copy() for name, array in zeros.items()}
+        train(params, told(task=1, number=2, local_steps=1, optimizer="sgd:lr=0.000000000001", private=names))
+        np.testing.assert_allclose(params["1.weight"], 0, atol=1e-9)  # it is what the library has kept
+
+    def test_a_copy_of_no_steps_is_left_as_it_is(self):
+        module, params = line()
+        train = fed.torch.trainer(module, [torch.ones(1, 3)], step=mean)
+        arrays, samples, metrics = train(params, told(local_steps=0, personal=True))
+        self.assertEqual((samples, metrics), (1, {}))
+        np.testing.assert_array_equal(params["weight"], [[1.0, -2.0, 3.0]])
 
     def test_its_numbers_are_those_of_the_headers(self):
         found = re.search(r"enum \{\s*FEDPY_RULE(.*?)FEDPY_OPTIMIZER_NUMBERS", pathlib.Path(

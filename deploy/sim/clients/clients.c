@@ -207,6 +207,7 @@ void sim_clients_close(sim_clients *clients) {
     free(clients->client);
     free(clients->waiting);
     free(clients->away);
+    free(clients->initial);
     free(clients->workers);
     fedtrain_data_free(&clients->train);
     fedtrain_data_free(&clients->test);
@@ -301,7 +302,8 @@ fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err)
     size_t count = 0;
     const fed_status status = fedclient_model(fed, &task, &version, &values, &count, err);
     const bool foreign = sim_is_foreign(client->clients->options);
-    if (status == FED_ENOTFOUND && (!client->kept.takes_part || foreign)) {
+    const bool unasked = client->evaluates && client->clients->unmeasured;
+    if (status == FED_ENOTFOUND && (!client->kept.takes_part || foreign || unasked)) {
         return FED_OK;
     }
     FED_TRY(status);

@@ -140,8 +140,10 @@ typedef struct sim_clients {
     uint32_t away_round;     /* 0: `away` is not filled in yet */
     uint32_t rounds;         /* rounds of the task */
     uint32_t measured_every; /* models from one that is measured to the next, at least 1 */
-    int64_t began_wall_ms;   /* monotonic time from which wall time counts; 0: no check-in yet */
-    bool kill_due;           /* HTTPS: kill the coordinator now; no client gets a worker */
+    bool unmeasured; /* no evaluator is asked: of private layers, or by a foreign coordinator */
+    char *initial;   /* a file where private layers may begin, too; NULL: there is none */
+    int64_t began_wall_ms; /* monotonic time from which wall time counts; 0: no check-in yet */
+    bool kill_due;         /* HTTPS: kill the coordinator now; no client gets a worker */
     size_t failed;
     sim_log *log;
     sim_clients_kept kept;

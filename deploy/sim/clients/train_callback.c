@@ -8,6 +8,7 @@
 
 #include "deploy/sim/clients/run_log.h"
 #include "deploy/sim/conditions/streams.h"
+#include "fed/checkpoint.h"
 #include "fed/clock.h"
 
 enum { EVALUATE_BATCH = 100, BATCH_LIMIT = 4096, HOLD_MS = 20000, SEED_BITS = 32 };
@@ -297,9 +298,48 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
     return status;
 }
 
+static bool has_private(const fed_checkpoint *file, const fedclient_round *round) {
+    bool found = false;
+    for (size_t k = 0; k < round->arch->layout.count && !found; k++) {
+        found = fedclient_round_stays(round, k) &&
+                fed_checkpoint_find(file, round->arch->layout.tensors[k].name) != NULL;
+    }
+    return found;
+}
+
+static fed_status copy_private(const fed_checkpoint *file, const fedclient_round *round,
+                               fed_error *err) {
+    const fed_layout *layout = &round->arch->layout;
+    float *all = malloc(layout->size * sizeof *all + 1);
+    FED_REQUIRE(all != NULL, FED_ENOMEM);
+    const fed_status status = fed_checkpoint_read(file, layout, all, err);
+    for (size_t k = 0; status == FED_OK && k < layout->count; k++) {
+        const fed_tensor *t = &layout->tensors[k];
+        if (fedclient_round_stays(round, k)) {
+            memcpy(round->values + t->offset, all + t->offset, t->size * sizeof *all);
+        }
+    }
+    free(all);
+    return status;
+}
+
+/** A client's private layers begin as in the run's file `initial`, if that has them. */
+static fed_status begin_own(const sim_client *client, const fedclient_round *round,
+                            fed_error *err) {
+    fed_checkpoint *file = NULL;
+    if (!round->own_is_new || client->clients->initial == NULL) {
+        return FED_OK;
+    }
+    FED_TRY(fed_checkpoint_open(client->clients->initial, &file, err));
+    const fed_status status = has_private(file, round) ? copy_private(file, round, err) : FED_OK;
+    fed_checkpoint_close(file);
+    return status;
+}
+
 static fed_status work(void *user, fedclient_round *round, fed_error *err) {
     sim_client *client = user;
     sim_client_take_part(client);
+    FED_TRY(begin_own(client, round, err));
     if (!sim_has_trainers(client->clients->options)) {
         FED_TRY(fit_worker(client, round, err));
     }

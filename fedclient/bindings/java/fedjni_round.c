@@ -37,13 +37,20 @@ static jobjectArray texts_of(JNIEnv *env, const fedclient_round *round) {
     return array;
 }
 
+/* Behind the numbers is one for each tensor: 1 where it is in a private layer. */
 static jlongArray numbers_of(JNIEnv *env, const fedclient_round *round) {
     const fed_task *task = round->task;
     const jlong all[] = {round->round,      round->version,  task->local_steps, task->batch,
-                         (jlong)task->seed, (jlong)task->id, round->slot};
-    jlongArray array = (*env)->NewLongArray(env, sizeof all / sizeof all[0]);
-    if (array != NULL) {
-        (*env)->SetLongArrayRegion(env, array, 0, sizeof all / sizeof all[0], all);
+                         (jlong)task->seed, (jlong)task->id, round->slot,       round->own_is_new};
+    const jsize first = sizeof all / sizeof all[0], count = (jsize)round->arch->layout.count;
+    jlongArray array = (*env)->NewLongArray(env, first + count);
+    if (array == NULL) {
+        return NULL;
+    }
+    (*env)->SetLongArrayRegion(env, array, 0, first, all);
+    for (jsize k = 0; k < count && task->private_layers[0] != '\0'; k++) {
+        const jlong stays = fedclient_round_stays(round, (size_t)k);
+        (*env)->SetLongArrayRegion(env, array, first + k, 1, &stays);
     }
     return array;
 }

@@ -92,6 +92,9 @@ typedef struct fedclient_round {
     const struct fedclient_job *job; /* for the library only */
 } fedclient_round;
 
+/** Is the tensor number `tensor` of round->arch->layout in a private layer? */
+bool fedclient_round_stays(const fedclient_round *round, size_t tensor);
+
 /** Milliseconds until the coordinator refuses this round's update; 0 when the deadline has passed.
  * An evaluation has no deadline: UINT32_MAX. */
 uint32_t fedclient_round_left_ms(const fedclient_round *round);

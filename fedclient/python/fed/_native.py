@@ -66,6 +66,7 @@ _FUNCTIONS = {
     "round_version": (ctypes.c_uint32, [_address]),
     "round_text": (_text, [_address, _text]),
     "round_number_of": (ctypes.c_double, [_address, _text]),
+    "round_stays": (ctypes.c_int, [_address, _size]),
     "round_tensor": (ctypes.c_int, [_address, _size, ctypes.POINTER(_text), _words, _sizes, _sizes]),
     "round_left_ms": (ctypes.c_uint32, [_address]),
     "round_wanted": (ctypes.c_int, [_address, _text]),

@@ -48,6 +48,9 @@ class Round:
     app            the task's own object, from its key "app"; {} if it has none
     personal       True: a training of this device's own copy (the task's personal_steps). Nothing of it is sent
     holdout        the fraction of its samples that this device should not train on
+    private        names of the tensors that stay on this device, in the task's private_layers; () where it has none
+    own_is_new     True: this device has trained none of them yet, so their arrays have the task's initial values. These are 0 in a
+                   model without layers: the callback may put its own in their place
     left_ms        milliseconds until the coordinator refuses this round's result; None where there is no
                    deadline: in an evaluation, and with `personal`
     """
@@ -68,6 +71,8 @@ class Round:
         self.seed = int(library.fedpy_round_number_of(address, b"seed"))
         self.personal = bool(library.fedpy_round_number_of(address, b"personal"))
         self.holdout: float = library.fedpy_round_number_of(address, b"holdout")
+        self.own_is_new = bool(library.fedpy_round_number_of(address, b"own_is_new"))
+        self.private: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Round(number={self.number}, version={self.version}, model={self.model[:80]!r})"
@@ -109,6 +114,8 @@ class Round:
                                                   ctypes.byref(size))) >= 0:
             assert name.value is not None
             part = flat[offset.value:offset.value + size.value]
+            if library.fedpy_round_stays(address, len(params)):
+                self.private += (name.value.decode(),)
             params[name.value.decode()] = part.reshape(tuple(dims[:rank]))
         return params
 

@@ -78,6 +78,8 @@ class Round:
     slot: int = 0
     personal: bool = False
     holdout: float = 0
+    private: tuple[str, ...] = ()
+    own_is_new: bool = False
     app: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def wanted(self) -> None:
@@ -131,6 +133,9 @@ def simulate(model: Callable[[], Any] | Mapping[str, Any], shards: Sequence[Any]
     job = _Job(model, shards, train, evaluate, loss, optimizer, seed)
     layout = job.prepare(folder / "initial.safetensors")
     (folder / "model.txt").write_text(layout + "\n", encoding="utf-8")
+    if evaluate is not None and keys.get("private_layers"):
+        raise Error("a task with private_layers has no model that evaluate= could measure: each client has its own. Leave evaluate "
+                    "out, and measure a client's model where `train` begins")
     if evaluate is None:
         keys["evaluate_every"] = 1_000_000  # there is nothing to measure
     keys = {**_crowd(), **keys, "clients": len(shards), "model": f"@{folder / 'model.txt'}",

@@ -191,11 +191,14 @@ def trainer(module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.T
         raise ValueError("say loss or step, not both: a step returns the loss")
     source, memory = _source(loader), Memory(state)
     value_of = step or _step(loss)
+    first: dict[str, np.ndarray] = {}  # private tensors as the module had them before its first task
 
     def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
         trained = [one for one in module.parameters() if one.requires_grad]
         numbers = parse(told.optimizer, told.learning_rate) if optimizer is None else None
         begun = _all(module, select)
+        _keep_first(begun, told, first)
+        _begin_private(told, first, params)
         _load(begun, params)
         own = None if numbers is None else Optimizer(trained, numbers)
         remembers = own is not None and own.remembers and not told.personal  # an own copy's optimizer begins anew
@@ -210,9 +213,22 @@ def trainer(module: torch.nn.Module, loader: Loader, loss: Callable[..., torch.T
         _store_change(_all(module, select), rounded, params)
         if own is not None and remembers:
             memory.keep(told, before, own.state())
-        return None, known or seen, {"loss": loss_sum / told.local_steps}
+        return None, known or seen or 1, {"loss": loss_sum / told.local_steps} if told.local_steps > 0 else {}
 
     return train
+
+
+def _keep_first(own: Mapping[str, torch.Tensor], told: Round, first: dict[str, np.ndarray]) -> None:
+    """Private layers begin as the module has them, since nobody sends their first values."""
+    for name in told.private:
+        if name in own and name not in first:
+            first[name] = _array(own[name]).copy()
+
+
+def _begin_private(told: Round, first: Mapping[str, np.ndarray], params: Mapping[str, np.ndarray]) -> None:
+    for name in told.private if told.own_is_new else ():
+        if name in first and name in params and first[name].size == params[name].size:
+            params[name][...] = first[name].reshape(params[name].shape)
 
 
 def _steps(module: torch.nn.Module, batches: Iterator[Any], value_of: Step, optimizer: _Optimizer, told: Round, *,

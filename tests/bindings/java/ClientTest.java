@@ -70,6 +70,25 @@ final class ClientTest {
         }
     }
 
+    public void private_layers_stay_with_the_device() throws Exception {
+        List<Float> heads = new ArrayList<>();
+        try (Coordinator home = new Coordinator()) {
+            home.task("tensors body.w 3 | head.w 2", "\"rounds\": 3, \"cohort\": 1, \"private_layers\": \"head\"");
+            try (Client client = home.device("d").open()) {
+                client.run((model, round) -> {
+                    Check.that(!round.isPrivate(0) && round.isPrivate(1), "head.w is private, body.w is not");
+                    Check.that(round.ownIsNew() == heads.isEmpty(), "the layers are new in the first training alone");
+                    add(model.values("head.w"), round.ownIsNew() ? 10 : 1);
+                    add(model.values("body.w"), 1);
+                    heads.add(model.values("head.w").get(1));
+                    return new TrainResult(10, 0.5f);
+                });
+            }
+            Check.equal(heads, Arrays.asList(10f, 11f, 12f));
+            Check.equal(home.model().length, 3);
+        }
+    }
+
     public void a_device_that_comes_after_the_end_ends_too() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 1, \"cohort\": 1");

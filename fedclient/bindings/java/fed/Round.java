@@ -79,6 +79,18 @@ public final class Round {
         return (int) numbers[6];
     }
 
+    /** Has this device trained none of the task's private layers yet? The model then has the task's
+     * initial values there, which are 0 in a model without layers: the trainer may put its own in
+     * their place. */
+    public boolean ownIsNew() {
+        return numbers[7] != 0;
+    }
+
+    /** Is the k-th tensor of the model in a private layer, which stays on this device? */
+    public boolean isPrivate(int k) {
+        return numbers[8 + k] != 0;
+    }
+
     public float learningRate() {
         return learningRate;
     }

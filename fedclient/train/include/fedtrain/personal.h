@@ -14,7 +14,8 @@ typedef struct fedtrain_personal {
 } fedtrain_personal;
 
 /**
- * Take a job's steps on a copy of the shared model, and measure it before and after.
+ * Take a job's steps on a copy of the shared model, and measure it before and after. A job of 0
+ * steps measures it once.
  *
  * The optimizer begins anew, and its state is dropped. SCAFFOLD's control variates are left out,
  * and nothing is masked: both are about what is sent.

@@ -603,6 +603,70 @@ static void a_client_is_better_off_with_a_model_of_its_own(void **state) {
     sim_log_free(&one);
 }
 
+/* %s: more keys */
+static const char layered[] =
+    "{ \"name\": \"own\", \"model\": \"input 784 | dense 8 | relu | dense 10\",\n"
+    "  \"holdout\": 0.25, \"local_steps\": 60, \"batch\": 4, \"learning_rate\": 0.1,\n"
+    "  \"rounds\": 4, \"cohort\": 12, \"goal\": 12, \"deadline_s\": 20, %s }\n";
+
+static sim_log run_layered(const world *w, sim_options o, const char *keys) {
+    char task[1000];
+    snprintf(task, sizeof task, layered, keys);
+    write_task(w, task);
+    o.swapped = 1;
+    return run(&o);
+}
+
+static void a_client_with_a_head_of_its_own_is_better_off_for_fewer_bytes(void **state) {
+    const world *w = *state;
+    sim_personal p, q;
+    const sim_options o = options_of(w);
+    sim_log own = run_layered(w, o, "\"codec_up\": \"float32\", \"private_layers\": \"head\"");
+    sim_log one = run_layered(w, o, "\"codec_up\": \"float32\", \"personal_steps\": 1");
+    assert_fed_ok(sim_log_personal(&own, &p));
+    assert_fed_ok(sim_log_personal(&one, &q));
+    assert_int_equal(p.clients, 12);
+    assert_true(p.personal > q.shared + 0.03);
+    const uint64_t bytes = 90 * sizeof(float) * 12; /* the head of each client */
+    assert_true(own.rounds[1].up_bytes + bytes <= one.rounds[1].up_bytes);
+    assert_true(own.rounds[1].down_bytes < one.rounds[1].down_bytes);
+    assert_true(isnan(own.rounds[3].accuracy)); /* nobody else can measure it */
+    sim_log_free(&own);
+    sim_log_free(&one);
+}
+
+/* What is masked, clipped and summed is what travels. */
+static void private_layers_go_with_private_sums_on_both_transports(void **state) {
+    const world *w = *state;
+    static const char promise[] = "\"codec_up\": \"ring:b=8\", \"clip\": 2, \"epsilon\": 50,"
+                                  " \"delta\": 1e-5, \"participations\": 9,"
+                                  " \"private_layers\": \"head\"";
+    char hex[SIM_HELPER_HEX], keys[400];
+    fed_error err = {0};
+    sim_options o = options_of(w);
+    sim_log plain =
+        run_layered(w, o, "\"codec_up\": \"ring:b=8\", \"clip\": 2, \"private_layers\": \"head\"");
+    sim_log noisy = run_layered(w, o, promise);
+    assert_fed_ok_err(sim_helper_hex(o.seed, hex, &err));
+    snprintf(keys, sizeof keys,
+             "\"codec_up\": \"ring:b=8\", \"clip\": 2, \"private_layers\": \"head\","
+             " \"helper\": \"%s\"",
+             hex);
+    o.helper = true;
+    sim_log masked = run_layered(w, o, keys);
+    o.transport = SIM_HTTPS;
+    sim_log there = run_layered(w, o, keys);
+    assert_true(masked.digest == plain.digest && there.digest == plain.digest);
+    assert_true(noisy.digest != plain.digest);
+    for (size_t k = 0; k < there.client_count; k++) {
+        assert_true(there.clients[k].personal == plain.clients[k].personal);
+    }
+    sim_log_free(&plain);
+    sim_log_free(&noisy);
+    sim_log_free(&masked);
+    sim_log_free(&there);
+}
+
 /* With such a rate no update is small enough to be counted, in any attempt of the round. */
 static void a_round_whose_updates_are_all_refused_ends_the_run(void **state) {
     const world *w = *state;
@@ -631,6 +695,10 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(a_task_that_names_another_helper_is_refused, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            a_client_with_a_head_of_its_own_is_better_off_for_fewer_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(private_layers_go_with_private_sums_on_both_transports,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(so_does_one_with_a_helper, setup, teardown),
         cmocka_unit_test_setup_teardown(places_share_the_memory_of_optimizers_that_forget, setup,
                                         teardown),
