@@ -6,6 +6,7 @@
 
 #include "fed/version.h"
 #include "fedserver/identity/certificates.h"
+#include "fedserver/rounds/outliers.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
@@ -13,9 +14,9 @@
 #include "fedserver/task/private_task.h"
 
 /* ROUNDS_SHOWN: most rounds that are listed of the main task, and of the other running tasks
- * together. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
+ * together. OUTLIERS_SHOWN: most devices that are named of a task. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
  * that are listed of those that are over. */
-enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
+enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20, OUTLIERS_SHOWN = 10 };
 
 static json_t *task_json(const fedserver_training *t) {
     if (t == NULL) {
@@ -133,6 +134,33 @@ static json_t *text_or_null(const char *text) {
     return text[0] != '\0' ? json_string(text) : json_null();
 }
 
+/* The devices that are in the worst group too often for chance, and are not revoked. */
+static fed_status append_outlier(void *user, const fedserver_outlier_row *row, fed_error *err) {
+    if (row->revoked || !fedserver_outlier_stands_out(row) ||
+        json_array_size(user) == OUTLIERS_SHOWN) {
+        return FED_OK;
+    }
+    json_t *made = json_pack("{s:s, s:s, s:I, s:I, s:f}", "device", row->fingerprint, "name",
+                             row->name, "worst", (json_int_t)row->worst, "rounds",
+                             (json_int_t)row->rounds, "expected", row->expected);
+    return json_array_append_new(user, made) == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for the status");
+}
+
+/* Into how many sums a round falls, and who stands out; nulls where the task has no groups. */
+static fed_status add_groups(fedserver *server, const fedserver_task *task, json_t *made,
+                             fed_error *err) {
+    const uint32_t groups = fedserver_task_groups(task);
+    json_t *outliers = groups > 1 ? json_array() : json_null();
+    json_object_set_new(made, "groups", groups > 1 ? json_integer(groups) : json_null());
+    json_object_set_new(made, "outliers", outliers);
+    return groups > 1
+               ? server->store->outliers_each(server->db, task->wire.id, FEDSERVER_OUTLIER_LEAST,
+                                              append_outlier, outliers, err)
+               : FED_OK;
+}
+
 /* How the task's devices are protected; a JSON null where it is not private. */
 static fed_status privacy_json(fedserver *server, const fedserver_training *t, json_t **made,
                                fed_error *err) {
@@ -154,7 +182,7 @@ static fed_status privacy_json(fedserver *server, const fedserver_training *t, j
                       promises ? json_boolean(a.complete) : json_null(), "helper",
                       text_or_null(a.helper), "helper_is", text_or_null(a.helper_is), "since_ms",
                       t->asking.waits ? json_integer(t->round.closing_ms) : json_null());
-    return FED_OK;
+    return add_groups(server, task, *made, err);
 }
 
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
