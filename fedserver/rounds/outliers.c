@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "fedserver/rounds/training.h"
+#include "fed/log.h"
 
 /* x ln(x / y), which is 0 where x is. */
 static double term(double x, double y) {
@@ -37,13 +37,16 @@ static fed_status name_one(void *user, const fedserver_outlier_row *row, fed_err
         fedserver_outlier_stands_out(&before)) {
         return FED_OK;
     }
-    fedserver_training_say(
-        n->rounds, n->t, n->t->round.number, FED_LOG_WARN,
-        "device %s%s%s%s was in the worst group in %u of its %u rounds, and by chance in %.1f; "
-        "either its data are unlike all others', or it ignores the clip. If you do not trust it, "
-        "exclude it with `fedserver revoke`",
-        row->fingerprint, row->name[0] != '\0' ? " (" : "", row->name,
-        row->name[0] != '\0' ? ")" : "", row->worst, row->rounds, row->expected);
+    const fedserver_task *task = &n->t->task;
+    const fed_log_about about = fedserver_task_about(task, n->t->round.number);
+    fed_logf_about(
+        n->rounds->log, FED_LOG_WARN, &about,
+        "task %llu (%s): round %u: device %s%s%s%s was in the worst group in %u of its %u rounds, "
+        "and by chance in %.1f; either its data are unlike all others', or it ignores the clip. If "
+        "you do not trust it, exclude it with `fedserver revoke`",
+        (unsigned long long)task->wire.id, task->name, n->t->round.number, row->fingerprint,
+        row->name[0] != '\0' ? " (" : "", row->name, row->name[0] != '\0' ? ")" : "", row->worst,
+        row->rounds, row->expected);
     return FED_OK;
 }
 

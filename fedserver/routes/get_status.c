@@ -14,8 +14,8 @@
 #include "fedserver/task/private_task.h"
 
 /* ROUNDS_SHOWN: most rounds that are listed of the main task, and of the other running tasks
- * together. OUTLIERS_SHOWN: most devices that are named of a task. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
- * that are listed of those that are over. */
+ * together. ROUNDS_LEAST: rounds that each other task may list in any case. TASKS_SHOWN: most tasks
+ * that are listed of those that are over. OUTLIERS_SHOWN: most devices that are named of a task. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20, OUTLIERS_SHOWN = 10 };
 
 static json_t *task_json(const fedserver_training *t) {

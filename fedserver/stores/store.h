@@ -547,8 +547,8 @@ typedef struct fedserver_store {
     /** The device was in the worst group of a round that outliers_count has counted. */
     fed_status (*outlier_add)(void *db, uint64_t task, uint32_t round, int64_t device,
                               fed_error *err) FED_CHECKED;
-    /** Visit the task's devices with at least so many rounds in the worst group: those with the most
-     * first, and of equal ones in the order of their ids. */
+    /** Visit the task's devices with at least so many rounds in the worst group: those with the
+     * most first, and of equal ones in the order of their ids. */
     fed_status (*outliers_each)(void *db, uint64_t task, uint32_t least,
                                 fedserver_outlier_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
