@@ -19,6 +19,7 @@
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/ledger.h"
+#include "fedserver/rounds/outliers.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/stored.h"
@@ -442,6 +443,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     FED_TRY(put_version(rounds, t, made, &reach, err));
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
     FED_TRY(put_own(rounds, t, &made->own, err));
+    FED_TRY(fedserver_outliers_take(rounds, t, row.updates, &weights, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
     if (fedserver_task_has_helper(&t->task)) {
         FED_TRY(rounds->store->opening_clear(rounds->db, t->task.wire.id, t->round.number, err));

@@ -3,11 +3,15 @@
 #include "fedserver/routes/status_json.h"
 
 #include "fedserver/operator/waiting.h"
+#include "fedserver/rounds/outliers.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/task/private_task.h"
+
+/* most devices that are named of a task */
+enum { OUTLIERS_SHOWN = 10 };
 
 static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
@@ -62,6 +66,33 @@ static json_t *text_or_null(const char *text) {
     return text[0] != '\0' ? json_string(text) : json_null();
 }
 
+/* The devices that are in the worst group too often for chance, and are not revoked. */
+static fed_status append_outlier(void *user, const fedserver_outlier_row *row, fed_error *err) {
+    if (row->revoked || !fedserver_outlier_stands_out(row) ||
+        json_array_size(user) == OUTLIERS_SHOWN) {
+        return FED_OK;
+    }
+    json_t *made = json_pack("{s:s, s:s, s:I, s:I, s:f}", "device", row->fingerprint, "name",
+                             row->name, "worst", (json_int_t)row->worst, "rounds",
+                             (json_int_t)row->rounds, "expected", row->expected);
+    return json_array_append_new(user, made) == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for the status");
+}
+
+/* Into how many sums a round falls, and who stands out; nulls where the task has no groups. */
+static fed_status add_groups(fedserver *server, const fedserver_task *task, json_t *made,
+                             fed_error *err) {
+    const uint32_t groups = fedserver_task_groups(task);
+    json_t *outliers = groups > 1 ? json_array() : json_null();
+    json_object_set_new(made, "groups", groups > 1 ? json_integer(groups) : json_null());
+    json_object_set_new(made, "outliers", outliers);
+    return groups > 1
+               ? server->store->outliers_each(server->db, task->wire.id, FEDSERVER_OUTLIER_LEAST,
+                                              append_outlier, outliers, err)
+               : FED_OK;
+}
+
 fed_status fedserver_privacy_json(fedserver *server, const fedserver_task *task, int64_t since_ms,
                                   json_t **made, fed_error *err) {
     fedserver_account a;
@@ -80,7 +111,7 @@ fed_status fedserver_privacy_json(fedserver *server, const fedserver_task *task,
         promises ? json_integer((json_int_t)a.left) : json_null(), "complete",
         promises ? json_boolean(a.complete) : json_null(), "helper", text_or_null(a.helper),
         "helper_is", text_or_null(a.helper_is), "since_ms", time_or_null(since_ms));
-    return FED_OK;
+    return add_groups(server, task, *made, err);
 }
 
 typedef struct listing {

@@ -177,6 +177,18 @@ typedef struct fedserver_ledger_row {
     char name[FEDSERVER_NAME];
 } fedserver_ledger_row;
 
+/** How often a device was in the worst group of a task's rounds (rounds/outliers.h). */
+typedef struct fedserver_outlier_row {
+    int64_t device;
+    uint32_t rounds;      /* rounds with groups that it took part in */
+    uint32_t worst;       /* in the worst group */
+    double expected;      /* of them, by chance: the sum of the worst groups' shares */
+    uint32_t last_worst;  /* the last round in the worst group; 0: none */
+    char fingerprint[17]; /* the first digits of the device's fingerprint */
+    char name[FEDSERVER_NAME];
+    bool revoked;
+} fedserver_outlier_row;
+
 /** The leader among the coordinators that share a store. Only the leader runs rounds. */
 typedef struct fedserver_lead {
     bool mine;
@@ -201,6 +213,8 @@ typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_
 
 typedef fed_status (*fedserver_ledger_visit)(void *user, const fedserver_ledger_row *row,
                                              fed_error *err);
+typedef fed_status (*fedserver_outlier_visit)(void *user, const fedserver_outlier_row *row,
+                                              fed_error *err);
 typedef fed_status (*fedserver_decline_visit)(void *user, const fedserver_decline *decline,
                                               fed_error *err);
 
@@ -525,6 +539,19 @@ typedef struct fedserver_store {
     /** Replace the noise keys of the task's rounds after `after` up to `last` by zeros. */
     fed_status (*noise_forget)(void *db, uint64_t task, uint32_t after, uint32_t last,
                                fed_error *err) FED_CHECKED;
+
+    /** Count a round of the task for each device with an update that counts in it. share: of these
+     * devices, those in the worst group. */
+    fed_status (*outliers_count)(void *db, uint64_t task, uint32_t round, double share,
+                                 fed_error *err) FED_CHECKED;
+    /** The device was in the worst group of a round that outliers_count has counted. */
+    fed_status (*outlier_add)(void *db, uint64_t task, uint32_t round, int64_t device,
+                              fed_error *err) FED_CHECKED;
+    /** Visit the task's devices with at least so many rounds in the worst group: those with the
+     * most first, and of equal ones in the order of their ids. */
+    fed_status (*outliers_each)(void *db, uint64_t task, uint32_t least,
+                                fedserver_outlier_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
 
     /** Store the masks of a round of a private task (rounds/openings.h) or its correlated noise
      * (rounds/ledger.h), once: another call for the round replaces them. */

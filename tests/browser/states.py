@@ -181,7 +181,7 @@ def declined():
 
 
 PROMISE = {"clip": 0.3, "epsilon": 8.0, "delta": 1e-5, "spent": 7.45, "z": 1.803, "participations": 8, "left": 4, "complete": True,
-           "helper": None, "helper_is": None, "since_ms": None}
+           "helper": None, "helper_is": None, "since_ms": None, "groups": None, "outliers": None}
 
 
 def private(**more):
@@ -204,6 +204,14 @@ def helped():
 def own_helper():
     """The operator runs the helper, too, and the ledger is that of a backup."""
     return private(helper="046b17d1f2e12c42", helper_is="ours", complete=False, left=12, spent=1.2)
+
+
+def grouped():
+    """Rounds fall into groups, and one device is in the worst of them each time."""
+    the, devices = helped()
+    the["task"]["privacy"].update(since_ms=None, groups=5, outliers=[
+        {"device": devices[3]["fingerprint"][:16], "name": devices[3]["name"], "worst": 11, "rounds": 12, "expected": 2.4}])
+    return the, devices
 
 
 def nobody():
@@ -290,4 +298,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, private, helped, own_helper, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, fleet, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, private, helped, own_helper, grouped, clusters, cloned, declined, nobody, few, finished, queue, side_by_side, fleet, crowd)}

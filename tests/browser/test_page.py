@@ -215,6 +215,12 @@ def look_own_helper(b):
     expect_alarms(b, ("red", "The ledger is that of a backup"))
 
 
+def look_grouped(b):
+    check("5, of which a robust strategy takes the middle" in b.text("#privacyfacts"), b.text("#privacyfacts"))
+    expect_alarms(b, ("amber", "branch-00004 was in the worst group in 11 of its 12 rounds, by chance in 2.4."))
+    check("or it ignores the clip. If you do not trust it: fedserver revoke --dir DIR " in alarms(b)[0][1], alarms(b)[0])
+
+
 def look_cloned(b):
     expect_alarms(b, ("red", "Two machines use the key of branch-00004"))
     check("branch-00004" in first_device(b), "the first device is", first_device(b))

@@ -46,10 +46,20 @@ function show_privacy(s, now) {
   facts("privacyfacts", [
     ...(p.helper ? [["Helper", (p.helper_is === "ours" ? "yours" : p.helper_is || "of whom nobody has said") + ", with the key " + p.helper + "..."],
       ...(is_over(s.task) ? [] : [["The helper now", wait === null ? "owes nothing" : "has not opened this round's sum yet, for " + duration(wait)]])] : []),
-    ...(known(p.z) ? [["Noise of a round", decimal(p.z) + " of the longest update"]] : []), ["Longest update", decimal(p.clip)]]);
+    ...(known(p.z) ? [["Noise of a round", decimal(p.z) + " of the longest update"]] : []), ["Longest update", decimal(p.clip)],
+    ...(known(p.groups) ? [["Sums of a round", whole(p.groups) + ", of which a robust strategy takes the middle"]] : [])]);
 }
 
 /* ---- alarms ---- */
+/* Devices that are in the worst of the groups again and again. */
+function alarm_outliers(s) {
+  const p = privacy_of(s), found = p && p.outliers || [];
+  if (found.length === 0) return null;
+  const one = found[0], more = found.length - 1;
+  return alarm("amber", (one.name || "The device " + one.device.slice(0, 8)) + " was in the worst group in " + whole(one.worst) + " of its " +
+    several(one.rounds, "round") + ", by chance in " + decimal(one.expected) + (more > 0 ? ", and " + several(more, "other device") + " likewise." : "."),
+    "Its data are unlike all others', or it ignores the clip. If you do not trust it: fedserver revoke --dir DIR " + one.device.slice(0, 8));
+}
 function alarm_helper(s, now) {
   const wait = helper_wait(s, now);
   if (wait === null || wait < HELPER_PATIENCE_MS) return null;

@@ -173,7 +173,7 @@ function alarm_bad(list) {
 }
 /* The alarms of one task. If several tasks run, each text begins with the task's name. */
 function task_alarms(s, list, now, several_run) {
-  const found = [alarm_declined(s), alarm_few(s, list) || alarm_attempts(s, list), alarm_ledger(s), alarm_helper(s, now) || alarm_commit(s, now), alarm_loss(s, list)].filter(known);
+  const found = [alarm_declined(s), alarm_few(s, list) || alarm_attempts(s, list), alarm_ledger(s), alarm_helper(s, now) || alarm_commit(s, now), alarm_outliers(s), alarm_loss(s, list)].filter(known);
   return several_run ? found.map(a => alarm(a.level, s.task.name + " (" + s.task.id + "): " + a.text, a.todo)) : found;
 }
 function alarms(s, list, now) {

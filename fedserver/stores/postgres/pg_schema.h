@@ -127,6 +127,9 @@
     " ADD COLUMN set_digest BYTEA, ADD COLUMN noise_key BYTEA;"                                    \
     "CREATE TABLE ledger (task BIGINT NOT NULL REFERENCES tasks, device BIGINT NOT NULL,"          \
     " taken BIGINT NOT NULL, last_round BIGINT NOT NULL, PRIMARY KEY (task, device));"             \
+    "CREATE TABLE outliers (task BIGINT NOT NULL REFERENCES tasks, device BIGINT NOT NULL,"        \
+    " rounds BIGINT NOT NULL, worst BIGINT NOT NULL, expected DOUBLE PRECISION NOT NULL,"          \
+    " last_worst BIGINT NOT NULL, PRIMARY KEY (task, device));"                                    \
     "CREATE TABLE openings (task BIGINT NOT NULL REFERENCES tasks, round BIGINT NOT NULL,"         \
     " masks BYTEA NOT NULL, refusal TEXT NOT NULL DEFAULT '', PRIMARY KEY (task, round));"
 

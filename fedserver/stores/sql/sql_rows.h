@@ -153,6 +153,14 @@ fed_status fedserver_sql_ledger_lose(void *db, uint64_t task, uint32_t count, ui
 fed_status fedserver_sql_noise_forget(void *db, uint64_t task, uint32_t after, uint32_t last,
                                       fed_error *err) FED_CHECKED;
 
+fed_status fedserver_sql_outliers_count(void *db, uint64_t task, uint32_t round, double share,
+                                        fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_outlier_add(void *db, uint64_t task, uint32_t round, int64_t device,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_outliers_each(void *db, uint64_t task, uint32_t least,
+                                       fedserver_outlier_visit visit, void *user,
+                                       fed_error *err) FED_CHECKED;
+
 fed_status fedserver_sql_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                      int64_t now_ms, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
@@ -200,6 +208,8 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .update_count = fedserver_sql_update_count, .own_put = fedserver_sql_own_put,                  \
     .own_each = fedserver_sql_own_each, .ledger_charge = fedserver_sql_ledger_charge,              \
     .ledger_each = fedserver_sql_ledger_each, .ledger_left = fedserver_sql_ledger_left,            \
-    .ledger_lose = fedserver_sql_ledger_lose, .noise_forget = fedserver_sql_noise_forget
+    .ledger_lose = fedserver_sql_ledger_lose, .noise_forget = fedserver_sql_noise_forget,          \
+    .outliers_count = fedserver_sql_outliers_count, .outlier_add = fedserver_sql_outlier_add,      \
+    .outliers_each = fedserver_sql_outliers_each
 
 #endif

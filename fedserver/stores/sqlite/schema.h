@@ -110,6 +110,9 @@
     "CREATE TABLE ledger (task INTEGER NOT NULL REFERENCES tasks, device INTEGER NOT NULL,"        \
     " taken INTEGER NOT NULL, last_round INTEGER NOT NULL, PRIMARY KEY (task, device))"            \
     " STRICT, WITHOUT ROWID;"                                                                      \
+    "CREATE TABLE outliers (task INTEGER NOT NULL REFERENCES tasks, device INTEGER NOT NULL,"      \
+    " rounds INTEGER NOT NULL, worst INTEGER NOT NULL, expected REAL NOT NULL,"                    \
+    " last_worst INTEGER NOT NULL, PRIMARY KEY (task, device)) STRICT, WITHOUT ROWID;"             \
     "CREATE TABLE openings (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"       \
     " masks BLOB NOT NULL, refusal TEXT NOT NULL DEFAULT '', PRIMARY KEY (task, round)) STRICT;"
 

@@ -346,6 +346,120 @@ FED_TEST_WITH(the_coordinators_noise_of_groups_is_the_same_after_a_crash, coordi
     end(f);
 }
 
+static void reopen_helper(federation *f) {
+    fedserver_helper_options options = {.path = f->state, .least = 2};
+    memcpy(options.secret, f->secret, sizeof options.secret);
+    fedserver_helper_close(f->helper);
+    assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
+}
+
+/* The devices get the next round's work, and the model that it starts from. */
+static void next_round(coordinator *c, federation *f) {
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
+    }
+    memset(f->before, 0, sizeof f->before);
+    assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, f->work[0].version,
+                                     f->before, NULL),
+                     200);
+}
+
+static json_t *outliers_of(coordinator *c) {
+    json_t *status = coordinator_json(c, "/v1/status", NULL);
+    json_t *privacy = json_object_get(json_object_get(status, "task"), "privacy");
+    assert_int_equal(json_integer_value(json_object_get(privacy, "groups")), GROUPS);
+    json_t *outliers = json_incref(json_object_get(privacy, "outliers"));
+    json_decref(status);
+    return outliers;
+}
+
+/* In each round the devices fall into other groups. The hostile one spoils its own each time, once
+ * so that the group is left out. It is named after nine rounds, in the log once, until it is
+ * revoked. Coordinator and helper are restarted on the way. */
+FED_TEST_WITH(who_is_in_the_worst_group_each_time_is_named, coordinator *c) {
+    enum { LEVEL = 30, TOO_LONG = 200, NAMED = 9, ROUNDS = 10 };
+    char name[FED_SHA256_HEX];
+    fedserver_entry revoked;
+    fed_error err = {0};
+    federation *f = begin_known(c, true, GROUPED);
+    f->ignores[HOSTILE] = true;
+    f->level = LEVEL;
+    fed_hex(f->device[HOSTILE].fingerprint, FED_SHA256_SIZE, name);
+    name[16] = '\0';
+    said[0] = '\0';
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        f->level = round == 5 ? TOO_LONG : LEVEL;
+        send_all(c, f, true, false);
+        if (round % 4 == 0) {
+            coordinator_restart(c);
+            reopen_helper(f);
+        }
+        c->server->rounds.log = &heard;
+        open_round(c, f, 100000);
+        json_t *outliers = outliers_of(c);
+        assert_int_equal(json_array_size(outliers), round >= NAMED);
+        json_t *one = json_array_get(outliers, 0);
+        if (round >= NAMED) {
+            assert_string_equal(json_string_value(json_object_get(one, "device")), name);
+            assert_int_equal(json_integer_value(json_object_get(one, "worst")), round);
+            assert_int_equal(json_integer_value(json_object_get(one, "rounds")), round);
+            assert_true(fabs(json_number_value(json_object_get(one, "expected")) - 0.2 * round) <
+                        1e-9);
+        }
+        json_decref(outliers);
+        next_round(c, f);
+    }
+    const char *line = strstr(said, name);
+    assert_non_null(line);
+    assert_non_null(
+        strstr(line, "was in the worst group in 9 of its 9 rounds, and by chance in 1.8"));
+    assert_int_equal(times_said("was in the worst group"), 1);
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, name, &revoked, &err));
+    json_t *left = outliers_of(c);
+    assert_int_equal(json_array_size(left), 0);
+    json_decref(left);
+    end(f);
+}
+
+/* Without a helper the counts are the same: twelve honest rounds name nobody. */
+FED_TEST_WITH(honest_devices_are_not_named, coordinator *c) {
+    federation *f = begin_known(c, false, GROUPED);
+    for (unsigned round = 1; round <= 12; round++) {
+        send_all(c, f, false, false);
+        json_t *outliers = outliers_of(c);
+        assert_int_equal(json_array_size(outliers), 0);
+        json_decref(outliers);
+        next_round(c, f);
+    }
+    end(f);
+}
+
+static fed_status count_row(void *user, const fedserver_outlier_row *row, fed_error *err) {
+    (void)row;
+    (void)err;
+    ++*(size_t *)user;
+    return FED_OK;
+}
+
+/* A round in which all groups are left out says nothing of a device. */
+FED_TEST_WITH(a_void_round_does_not_count, coordinator *c) {
+    federation *f = begin_known(c, true, GROUPED);
+    memset(f->ignores, true, sizeof f->ignores);
+    f->level = 200;
+    for (unsigned round = 1; round <= 3; round++) {
+        send_all(c, f, true, false);
+        open_round(c, f, 100000);
+        next_round(c, f);
+    }
+    fed_error err = {0};
+    size_t rows = 0;
+    assert_fed_ok_err(c->server->store->outliers_each(c->server->db, 1, 0, count_row, &rows, &err));
+    assert_int_equal(rows, 0);
+    end(f);
+}
+
 int main(void) {
     make_keys();
     return fed_cases_run_each(coordinator_begin, coordinator_end);
