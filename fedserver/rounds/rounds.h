@@ -45,6 +45,7 @@ typedef struct fedserver_settled_set {
 typedef struct fedserver_asking {
     bool waits;        /* the store has no opening of the round yet */
     char refusal[304]; /* what the helper said last, after "it refuses"; "": it did not refuse */
+    bool spare;        /* the helper with the task's spare key has enrolled */
     int64_t say_ms;    /* when the log says again that the round waits, in Unix ms; 0: not set */
     uint64_t turn;     /* of rounds->turns, when it was asked last; 0: not yet */
     int64_t next_ms;   /* not before this time, in Unix ms; 0: at once */

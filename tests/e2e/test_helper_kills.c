@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ typedef struct world {
     fed_program p;
     char home[300], ca[320], out[300], log[300], helper_log[300], url[64];
     const char *helper; /* its folder */
+    const char *pin;    /* file with the keys of the helper that devices trust; NULL: any helper */
     unsigned rounds;
     unsigned front, devices; /* ports; 0: not known yet */
     char helper_token[FEDSERVER_TOKEN], next_token[FEDSERVER_TOKEN],
@@ -208,6 +210,8 @@ static pid_t start_device(const world *w, unsigned k) {
                                 "--token",
                                 w->token[k],
                                 "--until-finished",
+                                w->pin != NULL ? "--helper" : NULL,
+                                w->pin,
                                 NULL};
     return spawn(args, out, log);
 }
@@ -287,6 +291,54 @@ FED_TEST_WITH(a_helper_whose_disk_is_lost_is_replaced, world *w) {
     assert_runs(&w->p, "audit --dir c", 0, command);
     assert_int_equal(count(w->log, ": committed with 3 updates"), FEW);
     assert_int_equal(count(w->log, "is void, and 3 updates are lost"), 1);
+    assert_int_equal(count(w->helper_log, "is not opened"), 0);
+    kill_it(helper);
+    kill_it(coordinator);
+}
+
+/* The file that a person kept elsewhere becomes the key of a new directory. */
+static void put_spare(const world *w, const char *folder) {
+    char path[320];
+    snprintf(path, sizeof path, "%s/stick", w->p.directory);
+    char *secret = text_of(path);
+    snprintf(path, sizeof path, "%s/%s", w->p.directory, folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    fed_test_put(path, "helper.key", secret, strlen(secret));
+    free(secret);
+}
+
+/* As docs/operate.md says, with a spare key: no device needs another file. */
+FED_TEST_WITH(a_helper_whose_disk_is_lost_is_started_with_its_spare_key, world *w) {
+    pid_t device[DEVICES];
+    char pin[320], words[400];
+    w->rounds = FEW;
+    assert_runs(&w->p, "helper --dir h --make-spare stick", 0, "names the spare key now");
+    assert_runs(&w->p, "helper --dir h --make-spare stick", 0, "names the spare key now");
+    assert_runs(&w->p, "helper --dir h --make-spare other", 1, "helper.pem names another spare");
+    pid_t coordinator = start_coordinator(w);
+    pid_t helper = start_helper(w, w->helper_token);
+    queue_task(w, "");
+    snprintf(pin, sizeof pin, "%s/h/helper.pem", w->p.directory);
+    w->pin = pin;
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device[k] = start_device(w, k);
+    }
+    await(w->helper_log, "opened round 2,");
+    const unsigned closed = orphan_a_round(w, &coordinator, helper);
+    w->helper = "h2";
+    put_spare(w, "h2");
+    helper = start_helper(w, w->next_token);
+    const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    while (count(w->helper_log, "enrolled as device") < 2) {
+        pause_until(until_ms);
+    }
+    snprintf(words, sizeof words, "round %u of task 1 has 3 updates", closed);
+    assert_runs(&w->p, "status --dir c", 0, "`fedserver reopen --spare 1` lets it go on");
+    assert_runs(&w->p, "reopen --dir c --spare 1", 1, words);
+    snprintf(words, sizeof words, "round %u is open again, and 3 updates are lost", closed);
+    assert_runs(&w->p, "reopen --dir c --spare --force 1", 0, words);
+    await_devices(device);
+    assert_int_equal(count(w->log, ": committed with 3 updates"), FEW);
     assert_int_equal(count(w->helper_log, "is not opened"), 0);
     kill_it(helper);
     kill_it(coordinator);
