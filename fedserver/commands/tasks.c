@@ -126,7 +126,8 @@ static fed_status print_task(void *user, const fedserver_task_entry *entry, fed_
     putchar('\n');
     print_choice(entry);
     if (entry->waits[0] != '\0') {
-        printf("    waits: %s\n", entry->waits);
+        printf("    %s: %s\n", entry->state == FEDSERVER_TASK_FINISHED ? "ended early" : "waits",
+               entry->waits);
     }
     for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
         printf("    %u device%s declined: %s\n", entry->reasons[k].devices,

@@ -59,6 +59,20 @@ static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error 
     return FED_OK;
 }
 
+/* Say of a finished task if it ended before its last round for its budget. */
+static fed_status say_budget(explaining *e, fedserver_task_entry *entry, fed_error *err) {
+    const fedserver *s = e->server;
+    fedserver_task task;
+    FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, entry->id, &task, err));
+    if (fedserver_task_promises(&task)) {
+        snprintf(entry->waits, sizeof entry->waits,
+                 "its budget is spent after %u of %u rounds; `fedserver ledger %llu` lists who "
+                 "took part",
+                 entry->version, entry->rounds, (unsigned long long)entry->id);
+    }
+    return FED_OK;
+}
+
 static fed_status explain(void *user, const fedserver_task_entry *entry, fed_error *err) {
     explaining *e = user;
     fedserver *s = e->server;
@@ -72,6 +86,8 @@ static fed_status explain(void *user, const fedserver_task_entry *entry, fed_err
         FED_TRY(say_why(e, &told, err));
     } else if (entry->state == FEDSERVER_TASK_PAUSED) {
         FED_TRY(fedserver_pauses_find(&s->pauses, s->store, s->db, told.id, told.waits, err));
+    } else if (entry->state == FEDSERVER_TASK_FINISHED && entry->version < entry->rounds) {
+        FED_TRY(say_budget(e, &told, err));
     }
     return e->visit(e->user, &told, err);
 }

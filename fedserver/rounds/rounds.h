@@ -58,6 +58,13 @@ typedef struct fedserver_ledger {
     fedserver_marks last;  /* the round of its last one */
 } fedserver_ledger;
 
+/** Too few devices may take part in the open round: rounds/shortage.h. */
+typedef struct fedserver_shortage {
+    uint64_t left;     /* devices that may, when they were counted last */
+    int64_t since_ms;  /* since when these are too few, in Unix ms; 0: they are not */
+    int64_t looked_ms; /* when they were counted last */
+} fedserver_shortage;
+
 /** The class names of the devices that train a task: rounds/classes.h. */
 typedef struct fedserver_classes {
     uint64_t digest; /* 0: no device has named its classes */
@@ -111,6 +118,7 @@ typedef struct fedserver_training {
     fedserver_ledger ledger;
     fedserver_settled_set settled;
     fedserver_asking asking;
+    fedserver_shortage shortage;
     fedserver_classes classes;
     uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;

@@ -154,7 +154,7 @@ typedef struct fedserver_task_entry {
     /* of the round that is open or comes next: the codec of updates, and auto:bytes=N if the
      * coordinator chose the codec for it, else "" */
     char codec_up[FEDSERVER_TASK_CODEC], codec_up_asked[FEDSERVER_TASK_CODEC];
-    /* why the task is queued or paused, what to do; "": neither, or unknown */
+    /* why the task is queued, paused or finished early, what to do; "": none of it, or unknown */
     char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined; /* devices that declined the task in the last 24 hours */
     /* when the first of these devices declined the task, 0: none did; and when the coordinator asks
