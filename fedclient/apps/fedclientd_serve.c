@@ -18,8 +18,8 @@ typedef struct device {
     char computes_on[FEDCLIENTD_COMPUTES];
     fedclient_conditions when;
     workshop *work;
-    uint8_t helper[FED_SEAL_KEY]; /* the key of settings->helper */
-    int64_t told_ms;              /* when the round began or its progress was last logged */
+    fed_points helper; /* the keys of settings->helper */
+    int64_t told_ms;   /* when the round began or its progress was last logged */
 } device;
 
 static atomic_int stop;
@@ -157,7 +157,7 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .hold_ms = s->hold_ms,
         .slots = s->slots,
         .most_epsilon = s->most_epsilon,
-        .helper = s->helper != NULL ? d->helper : NULL,
+        .helper = s->helper != NULL ? &d->helper : NULL,
         .least_devices = s->least_devices,
         .private_only = s->private_,
         .most_memory_bytes = s->memory_bytes,
@@ -224,7 +224,7 @@ static fed_status open_lines(device *d, device_lines *lines, fed_error *err) {
 
 static fed_status load_helper(device *d, fed_error *err) {
     fed_error why = {0};
-    const fed_status status = fed_point_load(d->settings->helper, d->helper, &why);
+    const fed_status status = fed_points_load(d->settings->helper, &d->helper, &why);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "--helper: %s", why.text);
 }
 

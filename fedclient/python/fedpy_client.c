@@ -17,9 +17,9 @@ struct fedpy_client {
     fedclient_app *app;
     fedpy_callbacks python;
     fed_log log;
-    uint8_t helper[FED_SEAL_KEY]; /* the key of the helper that the device trusts */
-    int64_t asked_ms;             /* when python.stopped was called last */
-    fedpy_event told;             /* during fedpy_client_run */
+    fed_points helper; /* the keys of the helper that the device trusts */
+    int64_t asked_ms;  /* when python.stopped was called last */
+    fedpy_event told;  /* during fedpy_client_run */
 };
 
 struct fedpy_round {
@@ -107,14 +107,14 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
                                        .room = on_room,
                                        .user = c,
                                        .slots = slots,
-                                       .helper = floor->helper != NULL ? c->helper : NULL,
+                                       .helper = floor->helper != NULL ? &c->helper : NULL,
                                        .least_devices = floor->least_devices,
                                        .most_epsilon = floor->most_epsilon,
                                        .private_only = floor->private_only != 0,
                                        .name = name,
                                        .software = "python-fed"};
     fed_status status =
-        floor->helper != NULL ? fed_point_load(floor->helper, c->helper, &err) : FED_OK;
+        floor->helper != NULL ? fed_points_load(floor->helper, &c->helper, &err) : FED_OK;
     if (status == FED_OK) {
         status = open_app(c, &options, ca, state, &err);
     }

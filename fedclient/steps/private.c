@@ -20,6 +20,16 @@ static fed_privacy_fields shape_of(const fedclient_job *job) {
                              fedclient_travels(job)->size);
 }
 
+/* Has the task the helper that this device knows? */
+static bool is_known(const fed_points *helper, const uint8_t key[FED_SEAL_KEY]) {
+    for (unsigned k = 0; k < helper->count; k++) {
+        if (memcmp(helper->at[k], key, FED_SEAL_KEY) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Is the task as private as this device wants? */
 static fed_status above_floor(const fedclient *client, const fed_privacy *told, fed_error *why) {
     const fedclient_options *options = &client->options;
@@ -42,8 +52,7 @@ static fed_status above_floor(const fedclient *client, const fed_privacy *told, 
         return fed_fail(why, FED_EINVAL,
                         "no helper opens its sums, and this device trains with a helper only");
     }
-    if (options->helper != NULL &&
-        memcmp(options->helper, told->helper_key[0], FED_SEAL_KEY) != 0) {
+    if (options->helper != NULL && !is_known(options->helper, told->helper_key[0])) {
         return fed_fail(why, FED_EINVAL, "its helper is not the one that this device knows");
     }
     return told->minimum >= options->least_devices

@@ -45,12 +45,12 @@ typedef struct arguments {
     const char *withdraw, *since;
     bool json, force, database;
     const char *page; /* see command_find_page */
-    bool bearer, revoke;
+    bool bearer, revoke, spare;
     double days;
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
     long edge_cohort, edge_goal, edge_minimum;
     long least;
-    const char *roster, *helper;
+    const char *roster, *helper, *make_spare;
     long task;
     long lost;                                  /* -1: not given */
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */

@@ -63,6 +63,8 @@ static const struct row {
     {"least", WHOLE, AT(least), 2, 1e6},
     {"roster", TEXT, AT(roster), 0, 0},
     {"helper", TEXT, AT(helper), 0, 0},
+    {"make-spare", TEXT, AT(make_spare), 0, 0},
+    {"spare", FLAG, AT(spare), 0, 0},
     {"edge-cohort", WHOLE, AT(edge_cohort), 1, 1e6},
     {"edge-goal", WHOLE, AT(edge_goal), 1, 1e6},
     {"edge-minimum", WHOLE, AT(edge_minimum), 1, 1e6},

@@ -51,36 +51,87 @@ static void path_of(const helping *h, const char *name, char path[PATH]) {
     snprintf(path, PATH, "%s/%s", h->args->dir, name);
 }
 
-/* Read the secret, or make one. */
-static fed_status load_secret(helping *h, fed_error *err) {
-    char path[PATH], word[2 * FED_POINT_SECRET + 2];
+/* Read a secret from a file, or make one. */
+static fed_status load_secret(const char *path, uint8_t secret[FED_POINT_SECRET],
+                              uint8_t key[FED_SEAL_KEY], fed_error *err) {
+    char word[2 * FED_POINT_SECRET + 2];
     fed_error absent = {0};
-    path_of(h, "helper.key", path);
     fed_status status = fed_file_read_word(path, word, sizeof word, &absent);
     if (status == FED_OK) {
-        return fed_unhex(word, h->secret, sizeof h->secret) == FED_OK
-                   ? fed_point_of(h->secret, h->key, err)
-                   : fed_fail(err, FED_EFORMAT, "%s is no seal key: 64 hex digits", path);
+        status = fed_unhex(word, secret, FED_POINT_SECRET) == FED_OK
+                     ? fed_point_of(secret, key, err)
+                     : fed_fail(err, FED_EFORMAT, "%s is no seal key: 64 hex digits", path);
+        fed_wipe(word, sizeof word);
+        return status;
     }
     if (status != FED_ENOTFOUND) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    FED_TRY(fed_point_new(h->secret, h->key, err));
-    fed_hex(h->secret, sizeof h->secret, word);
+    FED_TRY(fed_point_new(secret, key, err));
+    fed_hex(secret, FED_POINT_SECRET, word);
     status = fed_file_replace(path, word, strlen(word), 0600, err);
     fed_wipe(word, sizeof word);
     return status;
 }
 
+/* What helper.pem says: this helper's key, and the spare one that an earlier start has named. */
+static void read_points(const helping *h, fed_points *points) {
+    char path[PATH];
+    fed_points before;
+    fed_error why;
+    path_of(h, "helper.pem", path);
+    *points = (fed_points){.count = 1};
+    memcpy(points->at[0], h->key, sizeof h->key);
+    if (fed_points_load(path, &before, &why) == FED_OK && before.count == 2 &&
+        memcmp(before.at[0], h->key, sizeof h->key) == 0) {
+        *points = before;
+    }
+}
+
+static fed_status write_points(const helping *h, const fed_points *points, fed_error *err) {
+    char path[PATH], text[FED_POINTS_TEXT];
+    path_of(h, "helper.pem", path);
+    fed_points_write(points, text);
+    return fed_file_replace(path, text, strlen(text), 0644, err);
+}
+
 /* Load the seal key: helper.key has the secret, helper.pem what the task names. Each start writes
  * helper.pem, for an earlier one may have ended between the two. */
 static fed_status load_key(helping *h, fed_error *err) {
-    char path[PATH], word[2 * FED_SEAL_KEY + 1];
-    FED_TRY(load_secret(h, err));
+    char path[PATH];
+    fed_points points;
+    path_of(h, "helper.key", path);
+    FED_TRY(load_secret(path, h->secret, h->key, err));
     FED_TRY(fed_key_of(h->secret, &h->identity, err));
-    fed_hex(h->key, sizeof h->key, word);
-    path_of(h, "helper.pem", path);
-    return fed_file_replace(path, word, strlen(word), 0644, err);
+    read_points(h, &points);
+    return write_points(h, &points, err);
+}
+
+/* Make a spare key, whose secret lies elsewhere, and name it in helper.pem. Run again after a
+ * failure, it goes on with the same key. */
+static fed_status make_spare(helping *h, fed_error *err) {
+    uint8_t secret[FED_POINT_SECRET], spare[FED_SEAL_KEY];
+    fed_points points;
+    FED_TRY(fed_dir_make(h->args->dir, 0700, err));
+    FED_TRY(load_key(h, err));
+    read_points(h, &points);
+    const fed_status status = load_secret(h->args->make_spare, secret, spare, err);
+    fed_wipe(secret, sizeof secret);
+    FED_TRY(status);
+    if (memcmp(spare, h->key, sizeof spare) == 0 ||
+        (points.count == 2 && memcmp(spare, points.at[1], sizeof spare) != 0)) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s is the key in use, or helper.pem names another spare key; give a new "
+                        "file, and if the other spare key is lost, remove it from helper.pem",
+                        h->args->make_spare);
+    }
+    points.count = 2;
+    memcpy(points.at[1], spare, sizeof spare);
+    FED_TRY(write_points(h, &points, err));
+    printf("%s/helper.pem names the spare key now: give it to the coordinator's operator, and to "
+           "devices. Keep %s where this helper's disk is not\n",
+           h->args->dir, h->args->make_spare);
+    return FED_OK;
 }
 
 /* Read a line's fingerprint, 64 hex digits. What follows a blank or '#' is for people. */
@@ -355,11 +406,22 @@ static fed_status open_all(helping *h, fed_error *err) {
     return enrol(h, err);
 }
 
+static int make_spare_key(helping *h) {
+    fed_error err = {0};
+    const fed_status status = make_spare(h, &err);
+    fed_wipe(h->secret, sizeof h->secret);
+    fed_wipe(&h->identity, sizeof h->identity);
+    return status == FED_OK ? COMMAND_OK : command_fail(h->args, &err);
+}
+
 static int helper(const arguments *args) {
     fed_log log = {.level = FED_LOG_INFO};
     helping h = {.args = args, .log = &log};
     fed_error err = {0};
     char hex[2 * FED_SEAL_KEY + 1];
+    if (args->make_spare != NULL) {
+        return make_spare_key(&h);
+    }
     if (args->upstream == NULL || args->upstream_ca == NULL) {
         return command_usage(args,
                              "--upstream URL and --upstream-ca FILE say where the "
@@ -390,10 +452,12 @@ static int helper(const arguments *args) {
 const command command_helper = {
     .name = "helper",
     .run = helper,
-    .options = "upstream upstream-ca upstream-token upstream-token-file name least roster log",
+    .options = "upstream upstream-ca upstream-token upstream-token-file name least roster log "
+               "make-spare",
     .brief = "open the sums of private tasks, for another party",
     .help =
         "usage: fedserver helper --dir DIR --upstream URL --upstream-ca FILE [...]\n"
+        "       fedserver helper --dir DIR --make-spare FILE\n"
         "Help a coordinator of another party: open the sum of each round of its private tasks,\n"
         "so that neither of the two reads an update. DIR gets helper.pem, the key that a task\n"
         "names as its helper, and must have no backup: an old one would open a round twice.\n"
@@ -404,4 +468,9 @@ const command command_helper = {
         "  --name NAME                what people call this helper\n"
         "  --log FORM                 json, or text (the default)\n"
         "  --least N                  open no sum of fewer devices (default 20)\n"
-        "  --roster FILE              only of these devices: a fingerprint a line\n"};
+        "  --roster FILE              only of these devices: a fingerprint a line\n"
+        "  --make-spare FILE          make a second key, with which the helper is started again "
+        "if\n"
+        "                             its disk is lost: FILE, which is kept elsewhere, becomes "
+        "the\n"
+        "                             helper.key of its new directory. helper.pem names both\n"};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fed/clock.h"
-#include "fed/file.h"
+#include "fed/point.h"
 #include "fedserver/commands/command.h"
 
 static void print_choice(const fedserver_task_entry *entry) {
@@ -126,7 +126,8 @@ static fed_status print_task(void *user, const fedserver_task_entry *entry, fed_
     putchar('\n');
     print_choice(entry);
     if (entry->waits[0] != '\0') {
-        printf("    waits: %s\n", entry->waits);
+        printf("    %s: %s\n", entry->state == FEDSERVER_TASK_FINISHED ? "ended early" : "waits",
+               entry->waits);
     }
     for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
         printf("    %u device%s declined: %s\n", entry->reasons[k].devices,
@@ -213,15 +214,17 @@ static fed_status prioritize_task(fedserver *server, const arguments *args, fed_
 }
 
 static fed_status reopen_round(fedserver *server, const arguments *args, fed_error *err) {
-    char key[256];
+    char keys[FED_POINTS_TEXT];
+    fed_points points;
     uint64_t id = 0;
     fedserver_reopened lost = {0};
     FED_TRY(take_task(args, &id, err));
     if (args->helper != NULL) {
-        FED_TRY(fed_file_read_word(args->helper, key, sizeof key, err));
+        FED_TRY(fed_points_load(args->helper, &points, err));
+        fed_points_write(&points, keys);
     }
-    const fedserver_reopening_options options = {.helper = args->helper != NULL ? key : NULL,
-                                                 .force = args->force};
+    const fedserver_reopening_options options = {
+        .helper = args->helper != NULL ? keys : NULL, .spare = args->spare, .force = args->force};
     FED_TRY(fedserver_task_reopen(server, fed_clock_unix_ms(), id, &options, &lost, err));
     printf("task %llu: round %u is open again, and %u update%s lost; its devices train anew\n",
            (unsigned long long)id, lost.round, lost.updates, lost.updates == 1 ? " is" : "s are");
@@ -313,17 +316,20 @@ const command command_priority = {
 const command command_reopen = {
     .name = "reopen",
     .work = reopen_round,
-    .options = "helper force",
+    .options = "helper spare force",
     .operands = "ID",
     .brief = "void a round that its helper can't open any more",
     .help =
-        "usage: fedserver reopen --dir DIR [--helper FILE] [--force] ID\n"
+        "usage: fedserver reopen --dir DIR [--helper FILE | --spare] [--force] ID\n"
         "Void the open round of task ID, which has a helper: its updates are lost, and its "
         "devices\n"
         "train anew, under new terms. For when the helper's disk is lost, or when it refuses the\n"
         "round for good. Says how many updates would be lost, and does nothing then without "
         "--force.\n"
         "  --helper FILE   helper.pem of another helper, which the task names from now on\n"
+        "  --spare         the task names the spare key of its helper.pem from now on: its helper "
+        "is\n"
+        "                  started anew with that\n"
         "  --force         void the round, although it has updates\n"};
 
 const command command_status = {

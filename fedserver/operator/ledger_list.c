@@ -50,7 +50,7 @@ static fed_status use_of(const fedserver *server, const fedserver_task *task,
     const uint64_t id = task->wire.id;
     tally sum = {0};
     FED_TRY(server->store->ledger_each(server->db, id, tally_row, &sum, err));
-    FED_TRY(server->store->ledger_left(server->db, id, task->tag, task->participations,
+    FED_TRY(server->store->ledger_left(server->db, id, task->tag, task->participations, 0, 0,
                                        &account->left, err));
     account->complete = !sum.copied;
     account->spent = fedserver_promise_spent(task, sum.most);

@@ -59,6 +59,20 @@ static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error 
     return FED_OK;
 }
 
+/* Say of a finished task if it ended before its last round for its budget. */
+static fed_status say_budget(explaining *e, fedserver_task_entry *entry, fed_error *err) {
+    const fedserver *s = e->server;
+    fedserver_task task;
+    FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, entry->id, &task, err));
+    if (fedserver_task_promises(&task)) {
+        snprintf(entry->waits, sizeof entry->waits,
+                 "its budget is spent after %u of %u rounds; `fedserver ledger %llu` lists who "
+                 "took part",
+                 entry->version, entry->rounds, (unsigned long long)entry->id);
+    }
+    return FED_OK;
+}
+
 static fed_status explain(void *user, const fedserver_task_entry *entry, fed_error *err) {
     explaining *e = user;
     fedserver *s = e->server;
@@ -72,6 +86,8 @@ static fed_status explain(void *user, const fedserver_task_entry *entry, fed_err
         FED_TRY(say_why(e, &told, err));
     } else if (entry->state == FEDSERVER_TASK_PAUSED) {
         FED_TRY(fedserver_pauses_find(&s->pauses, s->store, s->db, told.id, told.waits, err));
+    } else if (entry->state == FEDSERVER_TASK_FINISHED && entry->version < entry->rounds) {
+        FED_TRY(say_budget(e, &told, err));
     }
     return e->visit(e->user, &told, err);
 }
@@ -311,25 +327,33 @@ static fed_status look_at_round(const fedserver *server, const fedserver_task *t
 }
 
 static fed_status take_helper(fedserver_task *task, const char *helper, fed_error *err) {
-    uint8_t key[FED_SEAL_KEY];
+    fed_points keys;
     fed_error why = {0};
-    if (strlen(helper) != 2 * sizeof key || fed_unhex(helper, key, sizeof key) != FED_OK ||
-        fed_point_check(key, &why) != FED_OK) {
-        return fed_fail(err, FED_EINVAL,
-                        "\"%.20s\" is not the seal key of a helper: 130 hex digits, as in its "
-                        "helper.pem",
-                        helper);
+    if (fed_points_read(helper, &keys, &why) != FED_OK) {
+        return fed_fail(err, FED_EINVAL, "\"%.20s\": %s", helper, why.text);
     }
-    snprintf(task->helper, sizeof task->helper, "%s", helper);
+    fed_points_write(&keys, task->helper);
     return FED_OK;
 }
 
-static fed_status void_terms(const fedserver *server, fedserver_task *task, const char *helper,
-                             fed_error *err) {
-    if (helper != NULL) {
-        FED_TRY(take_helper(task, helper, err));
-        FED_TRY(server->store->task_describe(server->db, task, err));
+/* The spare key becomes the helper's, and the one before is none any more. */
+static fed_status take_spare(fedserver_task *task, fed_error *err) {
+    fed_points keys;
+    FED_TRY(fed_points_read(task->helper, &keys, err));
+    if (keys.count < 2) {
+        return fed_fail(err, FED_EINVAL,
+                        "task %llu (%s) names no spare key: make another helper, and give its "
+                        "helper.pem with --helper",
+                        (unsigned long long)task->wire.id, task->name);
     }
+    memcpy(keys.at[0], keys.at[1], sizeof keys.at[0]);
+    keys.count = 1;
+    fed_points_write(&keys, task->helper);
+    return FED_OK;
+}
+
+static fed_status void_terms(const fedserver *server, fedserver_task *task, fed_error *err) {
+    FED_TRY(server->store->task_describe(server->db, task, err));
     FED_TRY(server->store->task_renew(server->db, task, err));
     if (task->state != FEDSERVER_TASK_RUNNING) {
         return FED_OK;
@@ -345,7 +369,12 @@ fed_status fedserver_task_reopen(fedserver *server, int64_t now_ms, uint64_t id,
     fedserver_task task;
     FED_TRY(find(server, id, &task, err));
     FED_TRY(look_at_round(server, &task, options, lost, err));
-    fed_status status = void_terms(server, &task, options->helper, err);
+    if (options->helper != NULL) {
+        FED_TRY(take_helper(&task, options->helper, err));
+    } else if (options->spare) {
+        FED_TRY(take_spare(&task, err));
+    }
+    fed_status status = void_terms(server, &task, err);
     if (status == FED_OK) {
         status = fedserver_audit(server, FED_LOG_WARN, now_ms, "round_reopened", err,
                                  "task=%llu name=\"%s\" round=%u updates=%u helper=%.16s",

@@ -10,6 +10,7 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/openings.h"
 #include "fedserver/rounds/running.h"
+#include "fedserver/rounds/shortage.h"
 #include "fedserver/server.h"
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
@@ -128,6 +129,12 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
     if (t->asking.waits) {
         char text[sizeof t->asking.refusal + 200];
         fedserver_openings_report(t, text, sizeof text);
+        say(s, "%s", text);
+        return;
+    }
+    if (fedserver_is_short(t)) {
+        char text[400];
+        fedserver_shortage_report(t, text, sizeof text);
         say(s, "%s", text);
         return;
     }

@@ -7,6 +7,7 @@
 
 #include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/ledger.h"
+#include "fedserver/rounds/shortage.h"
 #include "fedserver/rounds/shut_out.h"
 
 bool fedserver_leased_for(const fedserver_training *t, const fedserver_device *device) {
@@ -80,7 +81,7 @@ static bool is_taken(const fedserver_rounds *rounds, const fedserver_training *t
 
 bool fedserver_can_take(const fedserver_rounds *rounds, const fedserver_training *t,
                         const fedserver_device *device, int64_t now_ms) {
-    return !device->away && fedserver_seen_lately(device, now_ms) &&
+    return !device->away && !fedserver_is_short(t) && fedserver_seen_lately(device, now_ms) &&
            fedserver_wanted(t, device, now_ms) && !fedserver_reported(t, device) &&
            !fedserver_reported_before(t, device) && !fedserver_had_its_part(t, device) &&
            !fedserver_lease_stands(t, device, now_ms) && !is_taken(rounds, t, device, now_ms);

@@ -11,6 +11,7 @@
 #include "fedserver/rounds/choice.h"
 #include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/shortage.h"
 #include "fedserver/rounds/turns.h"
 
 static int64_t least(int64_t a, int64_t b) {
@@ -226,7 +227,7 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
         (roams && fedserver_reported_before(t, device))) {
         return FEDSERVER_ON_CHECKIN_REPORTED;
     }
-    if (!fedserver_wanted(t, device, now_ms)) {
+    if (!fedserver_wanted(t, device, now_ms) || fedserver_is_short(t)) {
         return FEDSERVER_ON_CHECKIN_OTHER;
     }
     if (t->cohort.opened_ms > now_ms) { /* the wall clock was set back */

@@ -253,7 +253,7 @@ fed_status fedserver_ledger_next(fedserver_rounds *rounds, fedserver_training *t
     t->settled = (fedserver_settled_set){0};
     if (fedserver_task_promises(&t->task)) {
         FED_TRY(rounds->store->ledger_left(rounds->db, t->task.wire.id, t->task.tag,
-                                           t->task.participations, &left, err));
+                                           t->task.participations, 0, 0, &left, err));
     }
     if (left == 0 && t->round.number < t->task.rules.rounds) {
         const fed_log_about about = fedserver_task_about(&t->task, t->round.number);

@@ -11,6 +11,7 @@
 #include "fed/utf8.h"
 #include "fedcodec/ring.h"
 #include "fedserver/rounds/masked.h"
+#include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/turns.h"
 #include "fedserver/task/private_task.h"
 
@@ -113,7 +114,7 @@ int64_t fedserver_openings_ask_ms(const fedserver_training *t, int64_t now_ms) {
 
 void fedserver_openings_wake(fedserver_rounds *rounds, const fedserver_training *t) {
     uint8_t name[FED_SHA256_SIZE];
-    if (fedserver_task_helper_name(&t->task, name)) {
+    if (fedserver_task_helper_name(&t->task, FEDSERVER_HELPERS_KEY, name)) {
         /* It is not in memory before it has asked. */
         const fedserver_device *helper = fedserver_devices_find(&rounds->devices, name);
         if (helper != NULL) {
@@ -146,12 +147,19 @@ fed_status fedserver_openings_refuse(fedserver_rounds *rounds, fedserver_trainin
 
 fed_status fedserver_openings_load(fedserver_rounds *rounds, fedserver_training *t,
                                    fed_error *err) {
+    uint8_t name[FED_SHA256_SIZE];
+    fedserver_device *spare = NULL;
     t->asking = (fedserver_asking){0};
     FED_TRY(fedserver_openings_await(rounds, t, &t->asking.waits, err));
-    return t->asking.waits
-               ? rounds->store->opening_refused(rounds->db, t->task.wire.id, t->round.number,
-                                                t->asking.refusal, sizeof t->asking.refusal, err)
-               : FED_OK;
+    if (!t->asking.waits) {
+        return FED_OK;
+    }
+    if (fedserver_task_helper_name(&t->task, FEDSERVER_SPARE_KEY, name)) {
+        FED_TRY(fedserver_device_fetch(rounds, name, &spare, err));
+    }
+    t->asking.spare = spare != NULL && spare->revoked_ms == 0;
+    return rounds->store->opening_refused(rounds->db, t->task.wire.id, t->round.number,
+                                          t->asking.refusal, sizeof t->asking.refusal, err);
 }
 
 void fedserver_openings_report(const fedserver_training *t, char *dst, size_t cap) {
@@ -162,9 +170,16 @@ void fedserver_openings_report(const fedserver_training *t, char *dst, size_t ca
     if (gmtime_r(&seconds, &utc) != NULL) {
         strftime(since, sizeof since, "%H:%M:%S", &utc);
     }
-    snprintf(dst, cap, "its helper (key %.*s) to open the sum of %u updates, since %s UTC%s%s",
-             KEY_DIGITS, t->task.helper, t->round.received, since,
-             t->asking.refusal[0] != '\0' ? "; it refuses " : "", t->asking.refusal);
+    const int len =
+        snprintf(dst, cap, "its helper (key %.*s) to open the sum of %u updates, since %s UTC%s%s",
+                 KEY_DIGITS, t->task.helper, t->round.received, since,
+                 t->asking.refusal[0] != '\0' ? "; it refuses " : "", t->asking.refusal);
+    if (t->asking.spare && len > 0 && (size_t)len < cap) {
+        snprintf(dst + len, cap - (size_t)len,
+                 "; the helper with its spare key is here: `fedserver reopen --spare %llu` lets it "
+                 "go on",
+                 (unsigned long long)t->task.wire.id);
+    }
 }
 
 /* A question that grows. */

@@ -45,6 +45,7 @@ typedef struct fedserver_settled_set {
 typedef struct fedserver_asking {
     bool waits;        /* the store has no opening of the round yet */
     char refusal[304]; /* what the helper said last, after "it refuses"; "": it did not refuse */
+    bool spare;        /* the helper with the task's spare key has enrolled */
     int64_t say_ms;    /* when the log says again that the round waits, in Unix ms; 0: not set */
     uint64_t turn;     /* of rounds->turns, when it was asked last; 0: not yet */
     int64_t next_ms;   /* not before this time, in Unix ms; 0: at once */
@@ -56,6 +57,13 @@ typedef struct fedserver_ledger {
     fedserver_marks taken; /* each device's participations */
     fedserver_marks last;  /* the round of its last one */
 } fedserver_ledger;
+
+/** Too few devices may take part in the open round: rounds/shortage.h. */
+typedef struct fedserver_shortage {
+    uint64_t left;     /* devices that may, when they were counted last */
+    int64_t since_ms;  /* since when these are too few, in Unix ms; 0: they are not */
+    int64_t looked_ms; /* when they were counted last */
+} fedserver_shortage;
 
 /** The class names of the devices that train a task: rounds/classes.h. */
 typedef struct fedserver_classes {
@@ -110,6 +118,7 @@ typedef struct fedserver_training {
     fedserver_ledger ledger;
     fedserver_settled_set settled;
     fedserver_asking asking;
+    fedserver_shortage shortage;
     fedserver_classes classes;
     uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;

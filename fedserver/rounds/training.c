@@ -22,6 +22,7 @@
 #include "fedserver/rounds/outliers.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/set_aside.h"
+#include "fedserver/rounds/shortage.h"
 #include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/rounds/turns.h"
@@ -136,6 +137,7 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t,
                                             &t->round.ahead, err));
     }
     FED_TRY(fedserver_openings_load(rounds, t, err));
+    FED_TRY(fedserver_shortage_look(rounds, t, t->round.opened_ms, t->round.opened_ms, err));
     FED_TRY(fedserver_leases_load(rounds, t, err));
     t->round.leased = fedserver_leases_count(t);
     if (!closing && t->round.leased >= t->task.rules.cohort) {
@@ -285,6 +287,55 @@ static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
+/* A round's first attempt has opened, or its next one: are there devices enough? */
+static fed_status note_shortage(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                                fed_error *err) {
+    const bool before = fedserver_is_short(t);
+    FED_TRY(fedserver_shortage_look(rounds, t, now_ms, now_ms, err));
+    if (fedserver_is_short(t) && !before) {
+        char text[400];
+        fedserver_shortage_report(t, text, sizeof text);
+        fedserver_training_say(rounds, t, t->round.number, FED_LOG_WARN, "waits for %s", text);
+    }
+    return FED_OK;
+}
+
+static void note_the_end(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
+    rounds->epoch++;
+    t->task.state = FEDSERVER_TASK_FINISHED;
+    t->task.finished_ms = now_ms;
+    rounds->queue_changed = true;
+    rounds->shrinks = true;
+}
+
+/* Finish a task whose open round can't commit (rounds/shortage.h). D1 in docs/durability.md: the
+ * updates that the round has are lost. */
+static fed_status finish_for_budget(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                                    fed_error *err) {
+    const uint64_t id = t->task.wire.id;
+    const uint32_t lost = t->round.received;
+    /* S5 in docs/durability.md: no version is being made of this round. */
+    assert(t->closing == NULL && t->round.phase != FEDSERVER_ROUND_CLOSING);
+    t->task.rules.rounds = t->versions.version;
+    FED_TRY(fedserver_ledger_forget(rounds, t, err));
+    FED_TRY(rounds->store->update_clear(rounds->db, id, t->round.number, err));
+    FED_TRY(rounds->store->lease_prune(rounds->db, id, UINT32_MAX, err));
+    FED_TRY(rounds->store->round_drop(rounds->db, id, err));
+    const fed_log_about about = fedserver_task_about(&t->task, t->round.number);
+    fed_logf_about(rounds->log, FED_LOG_WARN, &about,
+                   "task %llu (%s) is finished with version %u, for its budget: %llu devices may "
+                   "take part in round %u, and its minimum is %u; %u updates of it are lost",
+                   (unsigned long long)id, t->task.name, t->versions.version,
+                   (unsigned long long)t->shortage.left, t->round.number, t->task.rules.minimum,
+                   lost);
+    t->round = (fedserver_round){.phase = FEDSERVER_ROUND_NONE};
+    t->shortage = (fedserver_shortage){0};
+    t->own = (fedserver_own_table){.count = 0};
+    fedserver_sum_free(&t->sum);
+    note_the_end(rounds, t, now_ms);
+    return finish_task(rounds, t, err);
+}
+
 static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                           fed_error *err) {
     /* S5 in docs/durability.md: the round is committed. */
@@ -296,6 +347,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     if (action != FEDSERVER_DO_FINISH) {
         /* S4 in docs/durability.md: the sum has exactly the updates that count in this round. */
         assert(t->sum.updates == t->round.received);
+        FED_TRY(note_shortage(rounds, t, now_ms, err));
         t->lease_ends_ms = 0; /* some leases may be too old for the new round */
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
@@ -307,11 +359,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     }
     /* S5 in docs/durability.md: round k makes version k. */
     assert(t->versions.version == t->task.rules.rounds);
-    rounds->epoch++;
-    t->task.state = FEDSERVER_TASK_FINISHED;
-    t->task.finished_ms = now_ms;
-    rounds->queue_changed = true;
-    rounds->shrinks = true;
+    note_the_end(rounds, t, now_ms);
     const fed_log_about about = fedserver_task_about(&t->task, 0);
     fed_logf_about(rounds->log, FED_LOG_INFO, &about, "task %llu (%s) is finished with version %u",
                    (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
@@ -551,8 +599,24 @@ fed_status fedserver_training_reopened(fedserver_rounds *rounds, fedserver_train
                            "counted updates stay counted",
                            before->attempt, before->received, fedserver_round_least(&t->task.rules),
                            before->leased);
+    FED_TRY(note_shortage(rounds, t, now_ms, err));
     fedserver_slots_open(rounds, t, now_ms);
     return fedserver_round_save(rounds, t, err);
+}
+
+/* Too few devices may take part: has that changed, or is it time to end? *over: the task is
+ * finished. */
+static fed_status await_devices(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                                bool *over, fed_error *err) {
+    bool again = false;
+    FED_TRY(fedserver_shortage_advance(rounds, t, now_ms, over, &again, err));
+    if (again) {
+        fedserver_training_say(rounds, t, t->round.number, FED_LOG_INFO,
+                               "goes on: %llu devices may take part",
+                               (unsigned long long)t->shortage.left);
+        fedserver_slots_open(rounds, t, now_ms);
+    }
+    return *over ? finish_for_budget(rounds, t, now_ms, err) : FED_OK;
 }
 
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *t,
@@ -568,6 +632,11 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
     }
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
         FED_TRY(close_round(rounds, t, now_ms, err));
+    }
+    bool over = false;
+    FED_TRY(await_devices(rounds, t, now_ms, &over, err));
+    if (over) {
+        return FED_OK;
     }
     fedserver_leases_advance(rounds, t, now_ms);
     return FED_OK;

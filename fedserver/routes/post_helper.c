@@ -29,7 +29,10 @@ static fed_status find_task(fedserver *server, const fedserver_device *helper, i
         fedserver_training *t = server->rounds.tasks[k];
         const int64_t ask_ms = fedserver_openings_ask_ms(t, now_ms);
         bool waits = false;
-        if (fedserver_task_helped_by(&t->task, helper->fingerprint)) {
+        if (fedserver_task_helped_by(&t->task, FEDSERVER_SPARE_KEY, helper->fingerprint)) {
+            t->asking.spare = true; /* for people: whose round it is, they decide */
+        }
+        if (fedserver_task_helped_by(&t->task, FEDSERVER_HELPERS_KEY, helper->fingerprint)) {
             FED_TRY(fedserver_openings_await(&server->rounds, t, &waits, err));
         }
         if (waits && ask_ms <= now_ms) {

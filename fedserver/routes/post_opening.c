@@ -15,7 +15,7 @@ enum { HEAD_MOST = 1 << 20 /* bytes of a reply besides its masks */ };
 static bool is_of_another(const fedserver *server, const fedserver_call *call, uint64_t task) {
     const fedserver_training *t = fedserver_rounds_task(&server->rounds, task);
     return t != NULL && fedserver_task_has_helper(&t->task) &&
-           !fedserver_task_helped_by(&t->task, call->device->fingerprint);
+           !fedserver_task_helped_by(&t->task, FEDSERVER_HELPERS_KEY, call->device->fingerprint);
 }
 
 static fed_status refuse_other(fedserver *server, const fedserver_call *call, uint64_t task,

@@ -527,9 +527,14 @@ typedef struct fedserver_store {
     fed_status (*ledger_each)(void *db, uint64_t task, fedserver_ledger_visit visit, void *user,
                               fed_error *err) FED_CHECKED;
     /** Count the devices that can train the task and have fewer than `most` participations: those
-     * that are not revoked, are no evaluators, and have the tag, where that is not "". */
+     * that are not revoked, are no evaluators, and have the tag, where that is not "". With a round
+     * above 0 only those that may take part in it: their last one was `apart` rounds before at
+     * least, or they are charged for this round already. */
     fed_status (*ledger_left)(void *db, uint64_t task, const char *tag, uint32_t most,
-                              uint64_t *count, fed_error *err) FED_CHECKED;
+                              uint32_t round, uint32_t apart, uint64_t *count,
+                              fed_error *err) FED_CHECKED;
+    /** Delete the task's open round: its row alone. */
+    fed_status (*round_drop)(void *db, uint64_t task, fed_error *err) FED_CHECKED;
     /** Charge `count` participations to every device, for rounds that this store does not know.
      * Delete the mark FEDSERVER_LEDGER_COPIED, the keys of committed rounds, and the updates of an
      * open round whose devices have `most` participations now, unless the round closes. *lost: how

@@ -104,23 +104,25 @@ static void path_beside(const source *s, const char *file, char *dst, size_t cap
     }
 }
 
-/* The task has the helper's key; its file may name a file with the key, such as helper.pem. */
+/* The task has the helper's keys; its file may name a file with them, such as helper.pem. */
 static fed_status take_helper(const source *s, fedserver_task *task, fed_error *err) {
-    uint8_t key[FED_SEAL_KEY];
+    fed_points keys;
     char file[1024], *helper = task->helper;
     fed_error why = {0};
-    if (helper[0] == '\0' || fed_unhex(helper, key, sizeof key) == FED_OK) {
+    if (helper[0] == '\0') {
         return FED_OK;
     }
-    path_beside(s, helper, file, sizeof file);
-    if (fed_point_load(file, key, &why) != FED_OK) {
-        const fed_error both = {.text =
-                                    "it is neither a helper's seal key, 130 hex digits, nor the "
-                                    "path of a file with one, such as the helper's helper.pem"};
-        return refuse_value(s, FEDSERVER_FIELD_HELPER, why.status == FED_EFORMAT ? &why : &both,
-                            err);
+    if (fed_points_read(helper, &keys, &why) != FED_OK) {
+        path_beside(s, helper, file, sizeof file);
+        if (fed_points_load(file, &keys, &why) != FED_OK) {
+            const fed_error both = {.text = "it is neither a helper's seal key, 130 hex digits, "
+                                            "nor the path of a file with one, such as the "
+                                            "helper's helper.pem"};
+            return refuse_value(s, FEDSERVER_FIELD_HELPER, why.status == FED_EFORMAT ? &why : &both,
+                                err);
+        }
     }
-    fed_hex(key, sizeof key, helper);
+    fed_points_write(&keys, helper);
     return FED_OK;
 }
 

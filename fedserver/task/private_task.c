@@ -27,19 +27,22 @@ bool fedserver_task_has_helper(const fedserver_task *task) {
     return task->helper[0] != '\0';
 }
 
-bool fedserver_task_helper_name(const fedserver_task *task, uint8_t fingerprint[FED_SHA256_SIZE]) {
-    uint8_t key[FED_SEAL_KEY];
-    if (fed_unhex(task->helper, key, sizeof key) != FED_OK) {
+bool fedserver_task_helper_name(const fedserver_task *task, fedserver_helper_key which,
+                                uint8_t fingerprint[FED_SHA256_SIZE]) {
+    fed_points keys;
+    fed_error why;
+    if (fed_points_read(task->helper, &keys, &why) != FED_OK || which >= keys.count) {
         return false;
     }
-    fed_point_fingerprint(key, fingerprint);
+    fed_point_fingerprint(keys.at[which], fingerprint);
     return true;
 }
 
-bool fedserver_task_helped_by(const fedserver_task *task,
+bool fedserver_task_helped_by(const fedserver_task *task, fedserver_helper_key which,
                               const uint8_t fingerprint[FED_SHA256_SIZE]) {
     uint8_t name[FED_SHA256_SIZE];
-    return fedserver_task_helper_name(task, name) && memcmp(name, fingerprint, sizeof name) == 0;
+    return fedserver_task_helper_name(task, which, name) &&
+           memcmp(name, fingerprint, sizeof name) == 0;
 }
 
 uint32_t fedserver_task_apart(const fedserver_task *task) {
@@ -89,8 +92,11 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
         told.apart = fedserver_task_apart(task);
     }
     if (fedserver_task_has_helper(task)) {
-        /* A stored task was checked, so its key is one. */
-        told.helpers = fed_unhex(task->helper, told.helper_key[0], FED_SEAL_KEY) == FED_OK;
+        fed_points keys;
+        fed_error why;
+        /* A stored task was checked, so its keys are some. */
+        told.helpers = fed_points_read(task->helper, &keys, &why) == FED_OK;
+        memcpy(told.helper_key[0], keys.at[FEDSERVER_HELPERS_KEY], FED_SEAL_KEY);
         told.generation = task->generation;
     }
     return told;
@@ -183,10 +189,9 @@ static bool has_scaffold(const fedserver_task *task) {
 }
 
 static bool has_bad_helper(const fedserver_task *task) {
-    uint8_t key[FED_SEAL_KEY];
+    fed_points keys;
     fed_error why;
-    return task->helper[0] != '\0' && (fed_unhex(task->helper, key, sizeof key) != FED_OK ||
-                                       fed_point_check(key, &why) != FED_OK);
+    return task->helper[0] != '\0' && fed_points_read(task->helper, &keys, &why) != FED_OK;
 }
 
 /* Does the strategy combine each value by itself, so that it may run over the sums of groups? */

@@ -20,12 +20,20 @@ bool fedserver_task_promises(const fedserver_task *task);
 /** Has the task a helper, who opens the sums of its rounds? */
 bool fedserver_task_has_helper(const fedserver_task *task);
 
-/** Write the fingerprint by which the task's helper is known: it enrolled with its seal key. False:
- * the task has no helper. */
-bool fedserver_task_helper_name(const fedserver_task *task, uint8_t fingerprint[FED_SHA256_SIZE]);
+/** The keys of a task's helper: the one that updates are sealed to, and perhaps a spare one, to
+ * which the task changes when its round is voided. */
+typedef enum fedserver_helper_key {
+    FEDSERVER_HELPERS_KEY,
+    FEDSERVER_SPARE_KEY
+} fedserver_helper_key;
 
-/** Is this the fingerprint of the task's helper? */
-bool fedserver_task_helped_by(const fedserver_task *task,
+/** Write the fingerprint by which the helper with this key is known, since it enrols with the key.
+ * False: the task has no such key. */
+bool fedserver_task_helper_name(const fedserver_task *task, fedserver_helper_key which,
+                                uint8_t fingerprint[FED_SHA256_SIZE]);
+
+/** Is this the fingerprint of the helper with this key? */
+bool fedserver_task_helped_by(const fedserver_task *task, fedserver_helper_key which,
                               const uint8_t fingerprint[FED_SHA256_SIZE]);
 
 /** In so many rounds in a row a device takes part once at most; 1 where the task does not say. */

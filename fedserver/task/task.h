@@ -79,8 +79,8 @@ typedef struct fedserver_task {
     uint32_t priority; /* of equal offers to a device, the larger number wins (rounds/choice.h) */
     /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
-    /* of a private task: its helper's seal key, in hex; "". In a task file also the path of a file
-     * that has it. */
+    /* of a private task: its helper's seal key, and perhaps a spare one behind a blank, in hex; "".
+     * In a task file also the path of a file that has them. */
     char helper[512];
     char helper_is[FEDSERVER_TASK_NAME]; /* the party that runs the helper, or "ours"; "": unsaid */
     float clip; /* of a private task, whose codec_up is ring (fed/privacy.h); 0: not private */

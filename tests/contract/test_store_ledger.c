@@ -65,7 +65,7 @@ static void a_charge_that_is_rolled_back_is_none(void **state) {
 
 static uint64_t left(fixture *f, uint64_t task, const char *tag, uint32_t most) {
     uint64_t count = 99;
-    must(f->store->ledger_left(f->db, task, tag, most, &count, &f->err));
+    must(f->store->ledger_left(f->db, task, tag, most, 0, 0, &count, &f->err));
     return count;
 }
 
@@ -93,6 +93,43 @@ static fed_status one_round(void *user, const fedserver_round_row *row, fed_erro
     (void)err;
     rows[row->number] = *row;
     return FED_OK;
+}
+
+static uint64_t free_in(fixture *f, uint64_t task, uint32_t most, uint32_t round, uint32_t apart) {
+    uint64_t count = 99;
+    must(f->store->ledger_left(f->db, task, "", most, round, apart, &count, &f->err));
+    return count;
+}
+
+static void those_who_rest_may_not_take_part(void **state) {
+    fixture *f = *state;
+    const uint64_t id = add_task(f, "n");
+    const fedserver_device one = add_device(f, 1), two = add_device(f, 2);
+    add_device(f, 3);
+    put_update(f, id, 4, one.id, 1);
+    must(f->store->ledger_charge(f->db, id, 4, &f->err));
+    put_update(f, id, 5, two.id, 2);
+    must(f->store->ledger_charge(f->db, id, 5, &f->err));
+    assert_int_equal(free_in(f, id, 9, 6, 1), 3);
+    assert_int_equal(free_in(f, id, 9, 6, 2), 2);
+    assert_int_equal(free_in(f, id, 9, 6, 3), 1);
+    assert_int_equal(free_in(f, id, 9, 6, 7), 1); /* the first rounds */
+    assert_int_equal(free_in(f, id, 1, 6, 1), 1);
+    assert_int_equal(free_in(f, id, 1, 5, 3), 2); /* one is charged for round 5 already */
+}
+
+static void an_open_round_is_dropped(void **state) {
+    fixture *f = *state;
+    const uint64_t id = add_task(f, "n");
+    fedserver_round_row rows[4] = {{0}};
+    fedserver_round_row row = {.number = 1, .attempts = 1, .opened_ms = 5, .committed_ms = 6};
+    must(f->store->round_put(f->db, id, &row, &f->err));
+    row = (fedserver_round_row){.number = 2, .attempts = 1, .opened_ms = 7};
+    must(f->store->round_put(f->db, id, &row, &f->err));
+    must(f->store->round_drop(f->db, id, &f->err));
+    must(f->store->round_each(f->db, id, 9, one_round, rows, &f->err));
+    assert_int_equal(rows[1].committed_ms, 6);
+    assert_int_equal(rows[2].number, 0);
 }
 
 static void a_round_keeps_what_it_promises_until_its_key_is_forgotten(void **state) {
@@ -214,6 +251,8 @@ int main(void) {
         WITH(a_round_is_charged_to_those_who_count_in_it),
         WITH(a_charge_that_is_rolled_back_is_none),
         WITH(those_who_have_participations_left_are_counted),
+        WITH(those_who_rest_may_not_take_part),
+        WITH(an_open_round_is_dropped),
         WITH(a_round_keeps_what_it_promises_until_its_key_is_forgotten),
         WITH(what_a_copy_cannot_know_is_charged_to_everybody),
         WITH(a_closing_round_keeps_its_set),

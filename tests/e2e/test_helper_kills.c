@@ -5,30 +5,41 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/hash.h"
 #include "fed_digits.h"
 #include "fed_operator.h"
 #include "fed_program.h"
 
-enum { LIMIT_MS = 240 * 1000, DEVICES = 3, ROUNDS = 40, FEW = 12, MOST = 4 << 20, WORDS = 20 };
+enum {
+    LIMIT_MS = 240 * 1000,
+    DEVICES = 3,
+    SIXFOLD = 6,
+    ROUNDS = 40,
+    FEW = 12,
+    MOST = 4 << 20,
+    WORDS = 20
+};
 
 typedef struct world {
     fed_program p;
     char home[300], ca[320], out[300], log[300], helper_log[300], url[64];
     const char *helper; /* its folder */
-    unsigned rounds;
+    const char *pin;    /* file with the keys of the helper that devices trust; NULL: any helper */
+    unsigned rounds, cohort, fleet;
     unsigned front, devices; /* ports; 0: not known yet */
     char helper_token[FEDSERVER_TOKEN], next_token[FEDSERVER_TOKEN],
-        token[DEVICES][FEDSERVER_TOKEN];
+        token[SIXFOLD][FEDSERVER_TOKEN];
 } world;
 
 static int setup(void **state) {
     static world w;
-    w = (world){.helper = "h", .rounds = ROUNDS};
+    w = (world){.helper = "h", .rounds = ROUNDS, .cohort = DEVICES, .fleet = DEVICES};
     fed_program_open(&w.p, "fedserver");
     snprintf(w.home, sizeof w.home, "%s/c", w.p.directory);
     snprintf(w.ca, sizeof w.ca, "%s/ca.pem", w.home);
@@ -39,7 +50,7 @@ static int setup(void **state) {
     assert_runs(&w.p, "init --dir c --host 127.0.0.1", 0, "");
     const fedserver_grant device = {.ttl_s = 3600, .role = FEDSERVER_ROLE_DEVICE};
     const fedserver_grant helper = {.ttl_s = 3600, .role = FEDSERVER_ROLE_HELPER};
-    for (size_t k = 0; k < DEVICES; k++) {
+    for (size_t k = 0; k < SIXFOLD; k++) {
         fed_operator_token(w.home, &device, w.token[k]);
     }
     fed_operator_token(w.home, &helper, w.helper_token);
@@ -179,10 +190,10 @@ static void queue_task(world *w, const char *rest) {
     await_key(w, path);
     char *key = text_of(path);
     snprintf(json, sizeof json,
-             "{\"model\": \"lr\", \"rounds\": %u, \"cohort\": %d, \"minimum\": %d,\n"
+             "{\"model\": \"lr\", \"rounds\": %u, \"cohort\": %u, \"minimum\": %u,\n"
              " \"deadline_s\": 600, \"local_steps\": 2, \"codec_up\": \"ring:b=5\", \"clip\": 1,\n"
              " \"codec_down\": \"float32\", \"helper\": \"%s\"%s}\n",
-             w->rounds, DEVICES, DEVICES, key, rest);
+             w->rounds, w->cohort, w->cohort, key, rest);
     free(key);
     fed_test_put(w->p.directory, "task.json", json, strlen(json));
     assert_runs(&w->p, "task --dir c task.json", 0, "task 1 is queued");
@@ -193,7 +204,7 @@ static pid_t start_device(const world *w, unsigned k) {
     snprintf(state, sizeof state, "%s/device%u", w->p.directory, k);
     snprintf(out, sizeof out, "%s/device%u.out", w->p.directory, k);
     snprintf(log, sizeof log, "%s/device%u.log", w->p.directory, k);
-    snprintf(shard, sizeof shard, "%u/%d", k, DEVICES);
+    snprintf(shard, sizeof shard, "%u/%u", k, w->fleet);
     const char *const args[] = {FED_BIN_DIR "/fedclientd",
                                 "--server",
                                 w->url,
@@ -208,6 +219,8 @@ static pid_t start_device(const world *w, unsigned k) {
                                 "--token",
                                 w->token[k],
                                 "--until-finished",
+                                w->pin != NULL ? "--helper" : NULL,
+                                w->pin,
                                 NULL};
     return spawn(args, out, log);
 }
@@ -228,8 +241,8 @@ static unsigned orphan_a_round(world *w, pid_t *coordinator, pid_t helper) {
 }
 
 /* Each device ends when the task is finished. */
-static void await_devices(const pid_t device[DEVICES]) {
-    for (unsigned k = 0; k < DEVICES; k++) {
+static void await_devices(const pid_t *device, unsigned devices) {
+    for (unsigned k = 0; k < devices; k++) {
         int how = 0;
         assert_int_equal(waitpid(device[k], &how, 0), device[k]);
         assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
@@ -252,7 +265,7 @@ FED_TEST_WITH(helper_and_coordinator_are_killed_and_each_round_commits_once, wor
     snprintf(key, sizeof key, "%s/h/helper.pem", w->p.directory);
     assert_int_equal(unlink(key), 0); /* as if the first start had ended before it was written */
     helper = start_helper(w, NULL);
-    await_devices(device);
+    await_devices(device, DEVICES);
     assert_int_equal(count(w->log, ": committed with 3 updates"), ROUNDS);
     assert_int_equal(count(w->helper_log, "is not opened"), 0);
     assert_true(count(w->helper_log, "a sum of 3 devices") >= ROUNDS);
@@ -282,11 +295,59 @@ FED_TEST_WITH(a_helper_whose_disk_is_lost_is_replaced, world *w) {
     assert_int_equal(last_round(w->log, ": closes with"), closed);
     snprintf(command, sizeof command, "round %u is open again, and 3 updates are lost", closed);
     assert_runs(&w->p, "reopen --dir c --helper h2/helper.pem --force 1", 0, command);
-    await_devices(device);
+    await_devices(device, DEVICES);
     snprintf(command, sizeof command, "round=%u updates=3", closed);
     assert_runs(&w->p, "audit --dir c", 0, command);
     assert_int_equal(count(w->log, ": committed with 3 updates"), FEW);
     assert_int_equal(count(w->log, "is void, and 3 updates are lost"), 1);
+    assert_int_equal(count(w->helper_log, "is not opened"), 0);
+    kill_it(helper);
+    kill_it(coordinator);
+}
+
+/* The file that a person kept elsewhere becomes the key of a new directory. */
+static void put_spare(const world *w, const char *folder) {
+    char path[320];
+    snprintf(path, sizeof path, "%s/stick", w->p.directory);
+    char *secret = text_of(path);
+    snprintf(path, sizeof path, "%s/%s", w->p.directory, folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    fed_test_put(path, "helper.key", secret, strlen(secret));
+    free(secret);
+}
+
+/* As docs/operate.md says, with a spare key: no device needs another file. */
+FED_TEST_WITH(a_helper_whose_disk_is_lost_is_started_with_its_spare_key, world *w) {
+    pid_t device[DEVICES];
+    char pin[320], words[400];
+    w->rounds = FEW;
+    assert_runs(&w->p, "helper --dir h --make-spare stick", 0, "names the spare key now");
+    assert_runs(&w->p, "helper --dir h --make-spare stick", 0, "names the spare key now");
+    assert_runs(&w->p, "helper --dir h --make-spare other", 1, "helper.pem names another spare");
+    pid_t coordinator = start_coordinator(w);
+    pid_t helper = start_helper(w, w->helper_token);
+    queue_task(w, "");
+    snprintf(pin, sizeof pin, "%s/h/helper.pem", w->p.directory);
+    w->pin = pin;
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device[k] = start_device(w, k);
+    }
+    await(w->helper_log, "opened round 2,");
+    const unsigned closed = orphan_a_round(w, &coordinator, helper);
+    w->helper = "h2";
+    put_spare(w, "h2");
+    helper = start_helper(w, w->next_token);
+    const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    while (count(w->helper_log, "enrolled as device") < 2) {
+        pause_until(until_ms);
+    }
+    snprintf(words, sizeof words, "round %u of task 1 has 3 updates", closed);
+    assert_runs(&w->p, "status --dir c", 0, "`fedserver reopen --spare 1` lets it go on");
+    assert_runs(&w->p, "reopen --dir c --spare 1", 1, words);
+    snprintf(words, sizeof words, "round %u is open again, and 3 updates are lost", closed);
+    assert_runs(&w->p, "reopen --dir c --spare --force 1", 0, words);
+    await_devices(device, DEVICES);
+    assert_int_equal(count(w->log, ": committed with 3 updates"), FEW);
     assert_int_equal(count(w->helper_log, "is not opened"), 0);
     kill_it(helper);
     kill_it(coordinator);
@@ -319,7 +380,7 @@ FED_TEST_WITH(a_restored_coordinator_goes_on_with_its_helper, world *w) {
     move_away(w, "log", "log-of-the-first");
     assert_runs(&w->p, "restore --dir c b", 0, "is restored");
     coordinator = start_coordinator(w);
-    await_devices(device);
+    await_devices(device, DEVICES);
     snprintf(words, sizeof words, "round %u: committed with 3 updates", reached);
     assert_int_equal(count(w->log, words), 1); /* once more */
     assert_int_equal(last_round(w->log, ": committed with"), FEW);
@@ -371,14 +432,89 @@ FED_TEST_WITH(a_helper_that_adds_noise_is_killed_often_and_charges_each_round_on
         assert_true(rounds_opened(w) >= committed);
         helper = start_helper(w, NULL);
     }
-    for (unsigned k = 0; k < DEVICES; k++) {
-        int how = 0;
-        assert_int_equal(waitpid(device[k], &how, 0), device[k]);
-        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
-    }
+    await_devices(device, DEVICES);
     assert_int_equal(count(w->log, ": committed with 3 updates"), ROUNDS);
     assert_int_equal(count(w->helper_log, "is not opened"), 0);
     kill_it(helper);
+    assert_int_equal(rounds_opened(w), ROUNDS);
+    kill_it(coordinator);
+}
+
+/* The noise that the helper keeps of its last rounds stays what it was when it was drawn: later
+ * rounds take it off. seen: SHA-256 of each round's; *count: how many are known. */
+static void expect_same_noise(const world *w, uint8_t seen[ROUNDS + 1][FED_SHA256_SIZE],
+                              unsigned *known) {
+    static const uint8_t none[FED_SHA256_SIZE];
+    char path[320];
+    sqlite3 *db = NULL;
+    sqlite3_stmt *row = NULL;
+    snprintf(path, sizeof path, "%s/h/helper.db", w->p.directory);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT round, noise FROM correlated", -1, &row, NULL),
+                     SQLITE_OK);
+    unsigned rows = 0;
+    for (; sqlite3_step(row) == SQLITE_ROW; rows++) {
+        uint8_t digest[FED_SHA256_SIZE];
+        const int round = sqlite3_column_int(row, 0);
+        assert_in_range(round, 1, ROUNDS);
+        fed_sha256(sqlite3_column_blob(row, 1), (size_t)sqlite3_column_bytes(row, 1), digest);
+        if (memcmp(seen[round], none, sizeof none) == 0) {
+            memcpy(seen[round], digest, sizeof digest);
+            ++*known;
+        }
+        assert_memory_equal(seen[round], digest, sizeof digest);
+    }
+    assert_in_range(rows, 1, 2); /* with `apart` 3 */
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+}
+
+/* With `apart` a round's noise takes that of rounds before off. Helper and coordinator die in turn,
+ * and both at once, in rounds and between them. */
+FED_TEST_WITH(noise_that_later_rounds_take_off_survives_both_parties_deaths, world *w) {
+    enum { KILLS = 12 };
+    static uint8_t seen[ROUNDS + 1][FED_SHA256_SIZE];
+    unsigned known = 0;
+    char rest[200];
+    pid_t device[SIXFOLD];
+    w->cohort = 2;
+    w->fleet = SIXFOLD;
+    memset(seen, 0, sizeof seen);
+    pid_t coordinator = start_coordinator(w), helper = start_helper(w, w->helper_token);
+    snprintf(rest, sizeof rest,
+             ", \"epsilon\": 50, \"delta\": 1e-5, \"participations\": %d, \"apart\": 3,"
+             " \"selection\": \"round_robin\"",
+             ROUNDS);
+    queue_task(w, rest);
+    for (unsigned k = 0; k < SIXFOLD; k++) {
+        device[k] = start_device(w, k);
+    }
+    await(w->helper_log, "opened round 2,");
+    for (unsigned k = 0; k < KILLS; k++) {
+        const size_t opened = count(w->helper_log, "a sum of 2 devices");
+        const int64_t until_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+        while (count(w->helper_log, "a sum of 2 devices") == opened && opened < ROUNDS) {
+            pause_until(until_ms);
+        }
+        fed_sleep_ms(17 * k);
+        if (k % 3 != 0) {
+            kill_it(coordinator);
+            coordinator = k % 3 == 1 ? start_coordinator(w) : 0;
+        }
+        if (k % 3 != 1) {
+            kill_it(helper);
+            assert_true(rounds_opened(w) >= last_round(w->log, ": committed with"));
+            expect_same_noise(w, seen, &known);
+            helper = start_helper(w, NULL);
+        }
+        coordinator = coordinator != 0 ? coordinator : start_coordinator(w);
+    }
+    await_devices(device, SIXFOLD);
+    assert_int_equal(count(w->log, ": committed with 2 updates"), ROUNDS);
+    assert_int_equal(count(w->helper_log, "is not opened"), 0);
+    kill_it(helper);
+    expect_same_noise(w, seen, &known);
+    assert_true(known > 2);
     assert_int_equal(rounds_opened(w), ROUNDS);
     kill_it(coordinator);
 }

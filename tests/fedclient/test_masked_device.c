@@ -225,15 +225,27 @@ FED_TEST_WITH(a_task_without_a_promise_is_declined_where_the_device_wants_one, f
 }
 
 FED_TEST_WITH(another_helpers_key_is_refused, fed_device *d) {
-    static uint8_t key[FED_SEAL_KEY];
-    memcpy(key, d->fake.privacy.helper_key[0], sizeof key);
-    d->options.helper = key;
-    key[9] ^= 1;
+    static fed_points keys = {.count = 1};
+    memcpy(keys.at[0], d->fake.privacy.helper_key[0], FED_SEAL_KEY);
+    d->options.helper = &keys;
+    keys.at[0][9] ^= 1;
     decline(d, "not the one that this device knows");
 }
 
+FED_TEST_WITH(the_spare_key_of_the_pinned_helper_is_as_good, fed_device *d) {
+    static fed_points keys = {.count = 2};
+    memcpy(keys.at[0], d->fake.privacy.helper_key[0], FED_SEAL_KEY);
+    memcpy(keys.at[1], d->fake.privacy.helper_key[0], FED_SEAL_KEY);
+    keys.at[0][9] ^= 1;
+    d->options.helper = &keys;
+    fed_device_restart(d);
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+}
+
 FED_TEST_WITH(the_pinned_helper_and_the_floor_are_met, fed_device *d) {
-    d->options.helper = d->fake.privacy.helper_key[0];
+    static fed_points keys = {.count = 1};
+    memcpy(keys.at[0], d->fake.privacy.helper_key[0], FED_SEAL_KEY);
+    d->options.helper = &keys;
     d->options.least_devices = 20;
     d->options.most_epsilon = 4;
     d->fake.privacy.epsilon = 4;

@@ -31,10 +31,23 @@ fed_status fed_point_of(const uint8_t secret[FED_POINT_SECRET], uint8_t public_k
 /** Check that bytes are a point of P-256 and not its zero. FED_EFORMAT: they are not. */
 fed_status fed_point_check(const uint8_t public_key[FED_POINT], fed_error *err) FED_CHECKED;
 
-/** Read a public key from a file whose first word is its 130 hex digits, such as a helper's
- * helper.pem. Errors: FED_EFORMAT other words, or no point; those of fed_file_read_word. */
-fed_status fed_point_load(const char *path, uint8_t public_key[FED_POINT],
-                          fed_error *err) FED_CHECKED;
+/** The public keys of one party, such as a helper: the one in use, and perhaps a spare one. */
+typedef struct fed_points {
+    uint8_t at[2][FED_POINT];
+    unsigned count; /* 1 or 2 */
+} fed_points;
+
+enum { FED_POINTS_TEXT = 2 * (2 * FED_POINT + 1) /* bytes of their text with its NUL */ };
+
+/** Read one or two keys from a text: the 130 hex digits of each, and blanks or line ends around
+ * them. FED_EFORMAT: other words, no point, or one key twice. */
+fed_status fed_points_read(const char *text, fed_points *points, fed_error *err) FED_CHECKED;
+/** Write the text: the keys' digits with a blank between. */
+void fed_points_write(const fed_points *points, char text[FED_POINTS_TEXT]);
+
+/** Read them from a file, such as a helper's helper.pem. Errors: FED_EFORMAT as fed_points_read;
+ * those of fed_file_read_text. */
+fed_status fed_points_load(const char *path, fed_points *points, fed_error *err) FED_CHECKED;
 
 /** Compute the x of secret * point, big-endian: what the owners of two keys share. FED_EFORMAT: a
  * secret out of its range, or bytes that are no point. */

@@ -20,7 +20,7 @@ enum { SERVER, CA, STATE, NAME, SOFTWARE, COMPUTES_ON, HELPER, TEXTS };
 typedef struct fedjni_client {
     fedclient_app *app;
     fed_log log;
-    uint8_t helper[FED_SEAL_KEY]; /* the key of the helper that the device trusts */
+    fed_points helper; /* the keys of the helper that the device trusts */
     JNIEnv *env;
     jobject self;
     jthrowable failure;   /* the first exception of a callback, a global reference, or NULL */
@@ -206,7 +206,7 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS],
                                        .software = texts[SOFTWARE],
                                        .computes_on = texts[COMPUTES_ON],
                                        .slots = given->slots,
-                                       .helper = texts[HELPER] != NULL ? c->helper : NULL,
+                                       .helper = texts[HELPER] != NULL ? &c->helper : NULL,
                                        .least_devices = given->least_devices,
                                        .most_epsilon = given->most_epsilon,
                                        .private_only = given->private_only};
@@ -216,7 +216,7 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS],
             "a client needs a server, a CA certificate and a folder for its state: pass all three");
     }
     if (texts[HELPER] != NULL) {
-        FED_TRY(fed_point_load(texts[HELPER], c->helper, err));
+        FED_TRY(fed_points_load(texts[HELPER], &c->helper, err));
     }
     return fedclient_app_open(&options, texts[CA], texts[STATE], &c->app, err);
 }

@@ -12,6 +12,7 @@
 #include "fed/arch.h"
 #include "fed/error.h"
 #include "fed/log.h"
+#include "fed/point.h"
 #include "fed/rng.h"
 #include "fed/wire.h"
 #include "fed/worker_group.h"
@@ -178,15 +179,16 @@ typedef struct fedclient_options {
     /** The coordinator may hold a check-in's answer this long; 0: not at all. With several
      * addresses, at most two seconds. */
     uint32_t hold_ms;
-    /** The device's own floor for private tasks (fed/privacy.h). helper: the seal key of the helper
-     * that this device trusts, from elsewhere than the coordinator; NULL: it takes the one that the
-     * coordinator names, which a lying coordinator may have made itself. With least_devices or
-     * helper, a task that is not summed by a helper, or whose rounds may commit with fewer devices,
-     * is declined. most_epsilon: a task that promises a larger epsilon, or none, is declined; 0:
-     * any task will do. private_only: a device that trains for private tasks only; helper must be
-     * given, and least_devices is 20 where it is 0. A task that is declined leaves a line of level
-     * WARN in the log, and its reason is the step's *err. */
-    const uint8_t *helper; /* uint8[FED_SEAL_KEY] */
+    /** The device's own floor for private tasks (fed/privacy.h). helper: the seal keys of the
+     * helper that this device trusts, the present one and perhaps a spare one, from elsewhere than
+     * the coordinator. They stay the caller's. NULL: it takes the key that the coordinator names,
+     * which a lying coordinator may have made itself. With least_devices or helper, a task that is
+     * not summed by a helper, or whose rounds may commit with fewer devices, is declined.
+     * most_epsilon: a task that promises a larger epsilon, or none, is declined; 0: any task will
+     * do. private_only: a device that trains for private tasks only; helper must be given, and
+     * least_devices is 20 where it is 0. A task that is declined leaves a line of level WARN in the
+     * log, and its reason is the step's *err. */
+    const fed_points *helper;
     uint32_t least_devices;
     float most_epsilon;
     bool private_only;

@@ -115,7 +115,7 @@ function declined_words(d) {
 }
 /* The remark on a task: why it waits, how many devices declined it, or how far its open round is. */
 function task_remark(t) {
-  if (t.waits) return [(t.state === "paused" ? "" : "waits: ") + t.waits, "wrap amber"];
+  if (t.waits) return [(t.state === "queued" ? "waits: " : "") + t.waits, "wrap amber"];
   if (t.declined && t.declined.count > 0) return ["declined by " + declined_words(t.declined), "wrap amber"];
   if (t.round) return ["round " + whole(t.round.number) + ": " + whole(t.round.received) + " of " + several(t.round.goal, "update") + ", " + whole(t.round.out) + " training", "left"];
   return ["-", "left extra"];

@@ -154,7 +154,7 @@ typedef struct fedserver_task_entry {
     /* of the round that is open or comes next: the codec of updates, and auto:bytes=N if the
      * coordinator chose the codec for it, else "" */
     char codec_up[FEDSERVER_TASK_CODEC], codec_up_asked[FEDSERVER_TASK_CODEC];
-    /* why the task is queued or paused, what to do; "": neither, or unknown */
+    /* why the task is queued, paused or finished early, what to do; "": none of it, or unknown */
     char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined; /* devices that declined the task in the last 24 hours */
     /* when the first of these devices declined the task, 0: none did; and when the coordinator asks
@@ -196,8 +196,9 @@ fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
                                  fedserver_task_deed deed, fed_error *err) FED_CHECKED;
 
 typedef struct fedserver_reopening_options {
-    const char *helper; /* the seal key of another helper, 130 hex digits; NULL: the same one */
-    bool force;         /* even if the round has updates, which are lost */
+    const char *helper; /* the keys of another helper, as fed_points_read; NULL: the same one */
+    bool spare; /* without `helper`: the spare key that the task names is the helper's now */
+    bool force; /* even if the round has updates, which are lost */
 } fedserver_reopening_options;
 
 typedef struct fedserver_reopened {
@@ -209,9 +210,9 @@ typedef struct fedserver_reopened {
  * Void the open round of a private task, which its helper can't open any more, as when its disk is
  * lost. The task gets another generation (docs/protocol.md#a-helper), and its devices new terms.
  * The process that runs the task drops the round's updates and opens its next attempt. *lost is set
- * with FED_EBUSY, too. Errors as fedserver_task_change; FED_EINVAL: the task has no helper, or
- * options->helper is no key; FED_ESTATE: it is over, or the helper has opened the round; FED_EBUSY:
- * updates would be lost, and `force` is false. Nothing is changed then.
+ * with FED_EBUSY, too. Errors as fedserver_task_change; FED_EINVAL: the task has no helper, or no
+ * spare key, or options->helper is no key; FED_ESTATE: it is over, or the helper has opened the
+ * round; FED_EBUSY: updates would be lost, and `force` is false. Nothing is changed then.
  */
 fed_status fedserver_task_reopen(fedserver *server, int64_t now_ms, uint64_t id,
                                  const fedserver_reopening_options *options,

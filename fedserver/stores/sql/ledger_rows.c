@@ -39,10 +39,15 @@ fed_status fedserver_sql_ledger_each(void *db, uint64_t task, fedserver_ledger_v
 }
 
 fed_status fedserver_sql_ledger_left(void *db, uint64_t task, const char *tag, uint32_t most,
-                                     uint64_t *count, fed_error *err) {
+                                     uint32_t round, uint32_t apart, uint64_t *count,
+                                     fed_error *err) {
+    const int64_t any = -1, before = round > apart ? (int64_t)round - apart : 0;
     int64_t found;
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEDGER_LEFT,
-                                VALUES(INT(task), TEXT(tag), INT(most)), &found, err));
+                                VALUES(INT(task), TEXT(tag), INT(most),
+                                       INT(round > 0 ? before : UINT32_MAX),
+                                       INT(round > 0 ? (int64_t)round : any)),
+                                &found, err));
     *count = (uint64_t)found;
     return FED_OK;
 }

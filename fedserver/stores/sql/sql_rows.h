@@ -147,7 +147,9 @@ fed_status fedserver_sql_ledger_charge(void *db, uint64_t task, uint32_t round,
 fed_status fedserver_sql_ledger_each(void *db, uint64_t task, fedserver_ledger_visit visit,
                                      void *user, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_ledger_left(void *db, uint64_t task, const char *tag, uint32_t most,
-                                     uint64_t *count, fed_error *err) FED_CHECKED;
+                                     uint32_t round, uint32_t apart, uint64_t *count,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_round_drop(void *db, uint64_t task, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_ledger_lose(void *db, uint64_t task, uint32_t count, uint32_t most,
                                      uint64_t *lost, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_noise_forget(void *db, uint64_t task, uint32_t after, uint32_t last,
@@ -208,8 +210,8 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .update_count = fedserver_sql_update_count, .own_put = fedserver_sql_own_put,                  \
     .own_each = fedserver_sql_own_each, .ledger_charge = fedserver_sql_ledger_charge,              \
     .ledger_each = fedserver_sql_ledger_each, .ledger_left = fedserver_sql_ledger_left,            \
-    .ledger_lose = fedserver_sql_ledger_lose, .noise_forget = fedserver_sql_noise_forget,          \
-    .outliers_count = fedserver_sql_outliers_count, .outlier_add = fedserver_sql_outlier_add,      \
-    .outliers_each = fedserver_sql_outliers_each
+    .round_drop = fedserver_sql_round_drop, .ledger_lose = fedserver_sql_ledger_lose,              \
+    .noise_forget = fedserver_sql_noise_forget, .outliers_count = fedserver_sql_outliers_count,    \
+    .outlier_add = fedserver_sql_outlier_add, .outliers_each = fedserver_sql_outliers_each
 
 #endif

@@ -182,6 +182,10 @@ fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position, fe
     return WRITE(TASK_PLACE, INT(id), INT(position));
 }
 
+fed_status fedserver_sql_round_drop(void *db, uint64_t task, fed_error *err) {
+    return WRITE(CLEAR_OPEN_ROUND, INT(task));
+}
+
 fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) {
     fedserver_sql_row row;
     bool found;

@@ -310,14 +310,16 @@ FED_TEST_WITH(a_round_that_was_opened_before_the_backup_commits_in_the_copy, coo
     end(f);
 }
 
-static void new_helper(coordinator *c, federation *f, char hex[2 * FED_SEAL_KEY + 1]) {
-    fedserver_helper_options options = {.path = f->state, .least = 2};
+/* The helper's disk is lost: one with f->secret takes its place. */
+static void replace_helper(coordinator *c, federation *f) {
     fedserver_helper_close(f->helper);
     assert_int_equal(remove(f->state), 0);
+    enrol_helper(c, f);
+}
+
+static void new_helper(coordinator *c, federation *f, char hex[2 * FED_SEAL_KEY + 1]) {
     assert_fed_ok(fed_point_new(f->secret, f->key, &f->err));
-    memcpy(options.secret, f->secret, sizeof options.secret);
-    assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
-    f->helper_device = enrol_seal_key(c, f->secret);
+    replace_helper(c, f);
     fed_hex(f->key, sizeof f->key, hex);
 }
 
@@ -378,6 +380,50 @@ FED_TEST_WITH(a_round_is_voided_for_another_helper, coordinator *c) {
     coordinator_restart(c);
     expect_no_helper_waits(c);
     play_round_anew(c, f, values);
+    end(f);
+}
+
+static void reopen(coordinator *c, const fedserver_reopening_options *options) {
+    fedserver_reopened lost;
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_task_reopen(c->server, c->now_ms, 1, options, &lost, &err));
+    coordinator_wait(c, 1000);
+    coordinator_commit(c);
+    coordinator_wait(c, 1000);
+}
+
+/* The helper is started again with the spare key that the task names, and a person voids the
+ * round. */
+FED_TEST_WITH(a_round_is_voided_for_the_spare_key, coordinator *c) {
+    federation *f = begin(c, true);
+    fed_points keys = {.count = 2};
+    char text[FED_POINTS_TEXT];
+    float values[VALUES];
+    fedserver_reopened lost;
+    fed_error err = {0};
+    memcpy(keys.at[0], f->key, sizeof f->key);
+    assert_fed_ok(fed_point_new(f->secret, keys.at[1], &err));
+    fed_points_write(&keys, text);
+    fedserver_reopening_options options = {.helper = text};
+    reopen(c, &options);
+    for (size_t k = 0; k < DEVICES; k++) {
+        f->work[k] = device_ask_work(c, &f->device[k]);
+        assert_memory_equal(f->work[k].privacy.helper_key[0], f->key, FED_SEAL_KEY);
+        send(c, f, k, true);
+    }
+    expect_waits(c, "to open the sum of 4 updates");
+    replace_helper(c, f);
+    memcpy(f->key, keys.at[1], sizeof f->key);
+    answer a = ask(c, &f->helper_device);
+    assert_int_equal(a.status, 204); /* nothing before a person says so */
+    answer_free(&a);
+    expect_waits(c, "the helper with its spare key is here: `fedserver reopen --spare 1`");
+    options = (fedserver_reopening_options){.spare = true, .force = true};
+    reopen(c, &options);
+    play_round_anew(c, f, values);
+    assert_fed_status(fedserver_task_reopen(c->server, c->now_ms, 1, &options, &lost, &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "names no spare key");
     end(f);
 }
 

@@ -496,6 +496,18 @@ FED_TEST(a_helpers_key_may_lie_beside_the_task_file) {
     assert_fed_ok_err(fedserver_config_parse(path, text, strlen(text), &config, &err));
     assert_string_equal(config.task.helper, key);
     fedserver_config_free(&config);
+    /* with a spare key: the same point, mirrored */
+    static const char spare[] =
+        "\n046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+        "b01cbd1c01e58065711814b583f061e9d431cca994cea1313449bf97c840ae0a\n";
+    char both[2 * sizeof key + 10];
+    snprintf(both, sizeof both, "%s%s", key, spare);
+    fed_test_put(directory, "their/helper.pem", both, strlen(both));
+    assert_fed_ok_err(fedserver_config_parse(path, text, strlen(text), &config, &err));
+    assert_int_equal(strlen(config.task.helper), 2 * (sizeof key - 1) + 1);
+    assert_memory_equal(config.task.helper, key, sizeof key - 1);
+    assert_memory_equal(config.task.helper + sizeof key, spare + 1, sizeof key - 1);
+    fedserver_config_free(&config);
     fed_test_rmdir(directory);
 }
 
