@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fed_cases.h"
@@ -83,27 +82,6 @@ FED_TEST_WITH(an_empty_directory_is_removed_too, place *p) {
     assert_int_equal(mkdir(p->inner, 0700), 0);
     play();
     assert_false(is_there(p));
-}
-
-/* Runs that begin at the same time take nothing away from each other. */
-FED_TEST_WITH(many_runs_begin_side_by_side, place *p) {
-    enum { RUNS = 4, TIMES = 50 };
-    pid_t pid[RUNS];
-    (void)p;
-    for (int k = 0; k < RUNS; k++) {
-        pid[k] = fork();
-        if (pid[k] == 0) {
-            for (int turn = 0; turn < TIMES; turn++) {
-                play();
-            }
-            _exit(0);
-        }
-    }
-    for (int k = 0; k < RUNS; k++) {
-        int how = 0;
-        assert_int_equal(waitpid(pid[k], &how, 0), pid[k]);
-        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
-    }
 }
 
 FED_TEST_WITH(another_name_is_left_alone, place *p) {
