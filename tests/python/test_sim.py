@@ -48,8 +48,8 @@ class Simulations(unittest.TestCase):
     def test_a_run_that_is_refused_leaves_nothing(self):
         pathlib.Path(self.folder, "temporary").mkdir()
         with mock.patch.object(tempfile, "tempdir", self.folder + "/temporary"):
-            with self.assertRaisesRegex(fed.Error, "rounds"):
-                self.run_it(rounds=0, out=None)
+            with self.assertRaisesRegex(fed.Error, "codec_up"):
+                self.run_it(codec_up="nonsense", out=None)
             self.assertEqual(list(pathlib.Path(self.folder, "temporary").iterdir()), [])
             self.assertTrue(self.run_it(out=None).summary["finished"])
             self.assertEqual(len(list(pathlib.Path(self.folder, "temporary").iterdir())), 1)
