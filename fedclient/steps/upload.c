@@ -269,9 +269,12 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
     fed_update update = {0};
     fed_reader_init(&r, body, len);
     if (fed_update_read(&r, &update) == FED_OK) {
+        /* An update of a private task tells no loss. The device knows its own. */
+        const fedclient_residual_head *trained = &client->slot->residual;
+        const bool known = trained->task == update.task && trained->lease == update.lease;
         job->event->task = update.task;
         job->event->round = update.round;
-        job->event->loss = update.loss;
+        job->event->loss = known ? trained->loss : update.loss;
         job->event->samples = update.samples;
     }
     job->event->wait_ms = 0;

@@ -50,9 +50,9 @@ def commands(path):
                     yield first + number, words
 
 
-def make_pictures(folder):
+def make_pictures(folder, train=60, test=20):
     """Write pictures of ten classes into MNIST's files. Each class has a bright row of its own."""
-    for part, count in (("train", 60), ("t10k", 20)):
+    for part, count in (("train", train), ("t10k", test)):
         labels = bytes(k % 10 for k in range(count))
         pictures = b"".join(bytes(255 if y == 2 * k else 0 for y in range(28) for _ in range(28)) for k in labels)
         with open(os.path.join(folder, f"{part}-images-idx3-ubyte"), "wb") as file:

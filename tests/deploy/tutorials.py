@@ -1,6 +1,8 @@
-"""Follow the tutorials with real programs: each line of fleet.md and three-coordinators.md, and what the text between asks for.
+"""Follow the tutorials with real programs: each line of fleet.md, three-coordinators.md, two-hospitals.md and epsilon.md, and what
+the text between asks for.
 
-    tutorials.py ROOT BIN      exit status 77: there is no network namespace here, which gives the tutorials' ports to this test alone
+    tutorials.py ROOT BIN [NAME.md...]      all, or those of these names. Exit status 77: there is no network namespace here, which
+                                            gives the tutorials' ports to this test alone
 
 Lines run as they stand, but for folders: those of /tmp are the test's, build/product/bin is BIN, and the data is made up.
 """
@@ -19,7 +21,8 @@ import time
 import quoted
 
 PATIENCE_S = 300
-BACKGROUND = ("fedserver run", "fedclientd ")
+BACKGROUND = ("fedserver run", "fedserver helper", "fedclientd ")
+TYPED = r"(fedserver|fedclientd|fedsim|mkdir|cp|build/product/bin/minimal|pkill) "
 ALONE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
 
 
@@ -28,7 +31,7 @@ def lines_of(root, name):
     text = open(os.path.join(root, "docs/tutorials", name), encoding="utf-8").read()
     blocks = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     found = re.sub(r"\\\n\s*", " ", "\n".join(blocks)).split("\n")
-    return [re.sub(r"\s*&$", "", line) for line in found if re.match(r"(fedserver|fedclientd|cp|build/product/bin/minimal|pkill) ", line)]
+    return [re.sub(r"\s*&$", "", line) for line in found if re.match(TYPED, line)]
 
 
 class Machine:
@@ -38,7 +41,7 @@ class Machine:
         self.root, self.binaries, self.work = root, binaries, work
         self.data = work + "/data"
         os.mkdir(self.data)
-        quoted.make_pictures(self.data)
+        quoted.make_pictures(self.data, train=4000)
         self.running = []  # (line, process, path of its log)
         self.environment = dict(os.environ, PATH=binaries + ":" + os.environ["PATH"])
 
@@ -73,6 +76,12 @@ class Machine:
             if time.monotonic() > end or not serves:
                 raise AssertionError(f"{start}\n    never says {words}: {self.log(start)[-800:]}")
             time.sleep(0.05)
+
+    def wait_for(self, holds, what):
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            expect(time.monotonic() < end, "waited in vain: " + what)
+            time.sleep(0.2)
 
     def said(self, start, words):
         return len(re.findall(words, self.log(start)))
@@ -141,6 +150,39 @@ def three(m, lines):
     expect("0 rules broken" in out, out)
 
 
+def hospitals(m, lines):
+    """A round is opened, a task without the helper is declined, and a round waits while the helper is away."""
+    helper, opened = "fedserver helper", r"task \d+: opened round \d+, a sum of 4 devices"
+    for line in lines:
+        if line.startswith("cp /tmp/council"):
+            m.wait(helper, "helper: [0-9a-f]{130}")
+        if line.endswith("two-devices.json"):
+            m.wait(helper, opened)
+        if line.startswith("pkill"):
+            m.wait("fedclientd", "declines task 2.*no helper opens its sums", 3)
+            expect(m.stop(helper, signal.SIGTERM) == [0], "the helper does not end well")
+            before = m.said(helper, opened)
+            continue
+        if line.startswith("fedserver status"):
+            m.wait_for(lambda ask=line: "its helper" in m.run(ask), "that the round waits for its helper")
+            m.start(next(x for x in lines if x.startswith(helper)))
+            m.wait(helper, opened, before)
+        m.run(line)
+    expect(os.path.getsize(m.work + "/model.safetensors") > 1_000_000, "the model is small")
+
+
+def epsilon(m, lines):
+    """The noise is told beforehand, and the ledger has what the text says."""
+    for line in lines:
+        out = m.run(line)
+        if line.startswith("fedserver task"):
+            expect("8 (K = 8) at delta 1e-05" in out and "the noise of all rounds is 0.30 of the clip" in out, out)
+        if line.startswith("fedserver ledger"):
+            took = [int(number) for number in re.findall(r"^[0-9a-f]{16} +took part (\d+) times, the last in round \d+, epsilon", out, re.MULTILINE)]
+            expect(len(took) == 40 and sum(took) == 12 * 20 and max(took) <= 8, out)
+            expect("took part 6 times, the last in round 11, epsilon 6.748" in out, out)
+
+
 def start_database(work):
     """Start PostgreSQL with a database `fed`, on a socket in work/pg. Returns a function that stops it; None: it is not installed."""
     programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
@@ -179,17 +221,21 @@ def follow(root, binaries, name, play):
                 database()
 
 
-def main(root, binaries):
+PLAYS = {"fleet.md": fleet, "three-coordinators.md": three, "two-hospitals.md": hospitals, "epsilon.md": epsilon}
+
+
+def main(root, binaries, names):
     if os.environ.get("FED_TUTORIALS") != "alone":
         if subprocess.run([*ALONE, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
             print("skipped: a network namespace can't be made here")
             return 77
-        return subprocess.run([*ALONE, sys.executable, "-B", __file__, root, binaries], env=dict(os.environ, FED_TUTORIALS="alone"), check=False).returncode
+        return subprocess.run([*ALONE, sys.executable, "-B", __file__, root, binaries, *names], env=dict(os.environ, FED_TUTORIALS="alone"), check=False).returncode
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    follow(root, binaries, "fleet.md", fleet)
-    follow(root, binaries, "three-coordinators.md", three)
+    for name, play in PLAYS.items():
+        if name in (names or PLAYS):
+            follow(root, binaries, name, play)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])))
+    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]))

@@ -18,6 +18,8 @@ import sys
 import sysconfig
 import tempfile
 
+import left
+
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 580  # the limit for a command; a test has CTest's
 IN_WHEEL = ["test_codecs", "test_coordinator", "test_data", "test_notebook", "test_sim"]
@@ -55,7 +57,12 @@ def run_tests(python, root, binaries, names, environment):
         environment.setdefault("FED_MNIST_DIR", str(mnist))
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
     command = [python, "-B", "-W", "error", "-m", "unittest", *names]
-    sys.exit(subprocess.run(command, env=environment, cwd="/", check=False).returncode)
+    with tempfile.TemporaryDirectory(prefix="fedpython-") as own:  # what tests leave there goes with it
+        try:
+            code = subprocess.run(command, env=dict(environment, TMPDIR=own), cwd="/", check=False).returncode
+        finally:
+            left.end(own)
+    sys.exit(code)
 
 
 def make_wheel(python, root, library, binaries, folder):

@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+import left
+
 FOLDER = pathlib.Path(os.environ["FED_ROOT"], "fedclient", "python", "examples", "recipes")
 
 
@@ -18,10 +20,26 @@ class Recipes(unittest.TestCase):
         missing = [one for one in packages if importlib.util.find_spec(one) is None]
         if missing:
             self.skipTest(f"not installed: {', '.join(missing)}")
-        done = subprocess.run([sys.executable, "-B", FOLDER / name, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=200, check=False, env=dict(os.environ, OMP_NUM_THREADS="1"))
+        with tempfile.TemporaryDirectory() as own:
+            try:
+                done = subprocess.run([sys.executable, "-B", FOLDER / name, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      timeout=200, check=False, env=dict(os.environ, OMP_NUM_THREADS="1", TMPDIR=own))
+            finally:
+                left.end(own)
         self.assertEqual(done.returncode, 0, done.stdout[-2000:])
         return done.stdout
+
+    def test_a_recipe_that_is_killed_leaves_no_coordinator(self):
+        program = ("import sys, tempfile, time, fed; folder = tempfile.mkdtemp(); coordinator = fed.Coordinator(folder + '/coordinator').start();"
+                   "print(coordinator._process.pid, flush=True); time.sleep(1000)")
+        with tempfile.TemporaryDirectory() as own:
+            with subprocess.Popen([sys.executable, "-B", "-c", program], stdout=subprocess.PIPE, text=True, env=dict(os.environ, TMPDIR=own)) as recipe:
+                serves = int(recipe.stdout.readline())
+                recipe.kill()
+            found = left.processes(own)
+            left.end(own)
+            self.assertIn(serves, found)
+            self.assertEqual(left.processes(own), [])
 
     def test_lora_trainer(self):
         said = self.recipe("lora_trainer.py", ["torch", "transformers", "peft", "accelerate"])

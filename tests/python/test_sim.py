@@ -3,6 +3,7 @@
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import fed
 import numpy as np
@@ -43,6 +44,15 @@ class Simulations(unittest.TestCase):
         self.assertEqual({name: one.shape for name, one in result.model().items()}, {"dense1.weight": (2, 3), "dense1.bias": (2,)})
         self.assertIn("<table>", result._repr_html_())
         self.assertEqual(sim.read(self.folder + "/out").summary, result.summary)
+
+    def test_a_run_that_is_refused_leaves_nothing(self):
+        pathlib.Path(self.folder, "temporary").mkdir()
+        with mock.patch.object(tempfile, "tempdir", self.folder + "/temporary"):
+            with self.assertRaisesRegex(fed.Error, "codec_up"):
+                self.run_it(codec_up="nonsense", out=None)
+            self.assertEqual(list(pathlib.Path(self.folder, "temporary").iterdir()), [])
+            self.assertTrue(self.run_it(out=None).summary["finished"])
+            self.assertEqual(len(list(pathlib.Path(self.folder, "temporary").iterdir())), 1)
 
     def test_a_grid_has_each_run(self):
         grid = self.run_it(codec_up=["float32", "sbc:p=0.5"])

@@ -2,11 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,11 +26,86 @@ enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600, ROOM_BYTES = 1 << 30 };
 
 /** A file system in memory, where fsync is cheap. */
 static const char MEMORY[] = "/dev/shm";
+/** A temporary directory's name: this, and what mkdtemp puts for the six letters. */
+static const char TEMPORARY[] = "fedsim-run-XXXXXX";
 
 static bool roomy(const char *directory) {
     struct statvfs found;
     return access(directory, W_OK) == 0 && statvfs(directory, &found) == 0 &&
            (uint64_t)found.f_bavail * found.f_frsize >= ROOM_BYTES;
+}
+
+/** Open a directory and lock it. -1: it is gone, or another process has locked it. */
+static int lock(const char *path) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void empty(const char *directory) {
+    DIR *dir = opendir(directory);
+    for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+        (void)unlink(path); /* fails for "." and ".." */
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    (void)rmdir(directory);
+}
+
+static bool is_temporary(const char *path, const char *name) {
+    struct stat info;
+    return strlen(name) == sizeof TEMPORARY - 1 &&
+           strncmp(name, TEMPORARY, strcspn(TEMPORARY, "X")) == 0 && lstat(path, &info) == 0 &&
+           S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+/** Remove what killed runs of this user left in `base`: the system has freed their locks. */
+static void sweep(const char *base) {
+    static const char *const parts[] = {"coordinator", "coordinator-helper"};
+    DIR *dir = opendir(base);
+    for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
+        char path[600], inner[640];
+        snprintf(path, sizeof path, "%s/%.255s", base, e->d_name);
+        const int fd = is_temporary(path, e->d_name) ? lock(path) : -1;
+        if (fd >= 0) {
+            for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+                snprintf(inner, sizeof inner, "%s/%s", path, parts[k]);
+                empty(inner);
+            }
+            (void)rmdir(path);
+            close(fd);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+/** Make a temporary directory, and lock it. Until it is locked, another run may remove it. */
+static bool make_temporary(sim_coordinator *c, const char *base) {
+    enum { TRIES = 100 };
+    for (int k = 0; k < TRIES; k++) {
+        struct stat named, locked;
+        snprintf(c->directory, sizeof c->directory, "%s/%s", base, TEMPORARY);
+        if (mkdtemp(c->directory) == NULL) {
+            return false;
+        }
+        c->lock = lock(c->directory);
+        if (c->lock >= 0 && fstat(c->lock, &locked) == 0 && stat(c->directory, &named) == 0 &&
+            named.st_ino == locked.st_ino && named.st_dev == locked.st_dev) {
+            return true;
+        }
+        if (c->lock >= 0) {
+            close(c->lock);
+        }
+    }
+    return false;
 }
 
 fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options, fed_error *err) {
@@ -51,8 +128,9 @@ fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
     }
     const char *base =
         options->transport == SIM_INPROC && roomy(MEMORY) ? MEMORY : getenv("TMPDIR");
-    snprintf(c->directory, sizeof c->directory, "%s/fedsim-XXXXXX", base != NULL ? base : "/tmp");
-    if (mkdtemp(c->directory) == NULL) {
+    base = base != NULL ? base : "/tmp";
+    sweep(base);
+    if (!make_temporary(c, base)) {
         return fed_fail(err, FED_EIO, "%s: can't make a temporary directory: %s; set TMPDIR",
                         c->directory, strerror(errno));
     }
@@ -280,16 +358,7 @@ fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, ui
 }
 
 void sim_coordinator_empty(const sim_coordinator *c) {
-    DIR *dir = opendir(c->directory);
-    for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", c->directory, e->d_name);
-        (void)unlink(path); /* fails for "." and ".." */
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-    (void)rmdir(c->directory);
+    empty(c->directory);
 }
 
 void sim_coordinator_clean(sim_coordinator *c) {
@@ -306,6 +375,7 @@ void sim_coordinator_clean(sim_coordinator *c) {
     char *end = strrchr(c->directory, '/');
     *end = '\0';
     (void)rmdir(c->directory);
+    close(c->lock);
 }
 
 static fed_status copy_file(const char *from, const char *to, const char *name, fed_error *err) {

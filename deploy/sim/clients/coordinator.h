@@ -15,6 +15,7 @@ typedef struct sim_coordinator {
     const char *aggregator; /* sim_options.aggregator */
     char directory[512];
     bool temporary;
+    int lock; /* the temporary directory, locked while this process lives */
     /* Over HTTPS, a child process serves the directory: */
     pid_t pid;
     int output; /* the read end of the process's standard output */
@@ -24,7 +25,8 @@ typedef struct sim_coordinator {
 } sim_coordinator;
 
 /** Choose the directory: options->directory, or one in a new temporary directory, which lies in
- * memory for a run in one process, if there is room. The directory itself is not made yet. */
+ * memory for a run in one process, if there is room. The directory itself is not made yet.
+ * Temporary directories of runs that were killed are removed. */
 fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
                                  fed_error *err) FED_CHECKED;
 /** Make the coordinator, and token[tokens]: enrolment tokens, the last one an evaluator's. */

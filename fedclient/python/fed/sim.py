@@ -9,13 +9,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
-from typing import Any
+from typing import Any, Iterator
 
 from . import _html, _programs, _tensors
 from ._native import Error
@@ -129,6 +131,20 @@ def read(folder: str | os.PathLike[str]) -> Result | Grid:
     return Grid(Result(path.parent) for path in found)
 
 
+@contextlib.contextmanager
+def directory(out: str | os.PathLike[str] | None) -> Iterator[str]:
+    """The directory of a run's results: `out`, or a temporary one, which is removed if the run leaves no results there."""
+    if out is not None:
+        yield os.fspath(out)
+        return
+    made = tempfile.mkdtemp(prefix="fedsim-")
+    try:
+        yield os.path.join(made, "results")
+    finally:
+        if next(pathlib.Path(made).rglob("summary.json"), None) is None:
+            shutil.rmtree(made, ignore_errors=True)
+
+
 def run(scenario: str | os.PathLike[str] | None = None, *, out: str | os.PathLike[str] | None = None, quiet: bool = False,
         **values: Any) -> Result | Grid:
     """Run a scenario to its end.
@@ -140,7 +156,11 @@ def run(scenario: str | os.PathLike[str] | None = None, *, out: str | os.PathLik
 
     Raises Error with the program's message. Ctrl-C ends the run cleanly.
     """
-    folder = os.fspath(out) if out is not None else os.path.join(tempfile.mkdtemp(prefix="fedsim-"), "results")
+    with directory(out) as folder:
+        return _run(scenario, folder, quiet, values)
+
+
+def _run(scenario: str | os.PathLike[str] | None, folder: str, quiet: bool, values: dict[str, Any]) -> Result | Grid:
     words = [] if scenario is None else [os.fspath(scenario)]
     words += [_word(key, value) for key, value in values.items()] + ["--out", folder]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors, subprocess.Popen(

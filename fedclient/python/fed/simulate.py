@@ -125,37 +125,38 @@ def simulate(model: Callable[[], Any] | Mapping[str, Any], shards: Sequence[Any]
     if len(shards) == 0:
         raise Error("there are no shards: give one for each client, such as those of fed.data.partition")
     _check_shards(shards)
-    folder = pathlib.Path(os.fspath(out) if out is not None else os.path.join(tempfile.mkdtemp(prefix="fedsim-"), "results"))
-    if (folder / "summary.json").exists():
-        raise Error(f"{folder}: there are results already; choose another `out`")
-    folder.mkdir(parents=True, exist_ok=True)
-    seed = operator.index(seed)
-    job = _Job(model, shards, train, evaluate, loss, optimizer, seed)
-    layout = job.prepare(folder / "initial.safetensors")
-    (folder / "model.txt").write_text(layout + "\n", encoding="utf-8")
     if evaluate is not None and keys.get("private_layers"):
         raise Error("a task with private_layers has no model that evaluate= could measure: each client has its own. Leave evaluate "
                     "out, and measure a client's model where `train` begins")
-    if evaluate is None:
-        keys["evaluate_every"] = 1_000_000  # there is nothing to measure
-    keys = {**_crowd(), **keys, "clients": len(shards), "model": f"@{folder / 'model.txt'}",
-            "initial": folder / "initial.safetensors", "seed": seed}
-    count = min(_cores() if processes is None else operator.index(processes), len(shards))
-    if count < 1:
-        raise Error(f"processes is {processes}; it must be 1 or more")
-    run = _Run(job, count, _start_method(start), quiet)
-    with contextlib.ExitStack() as stack:
-        server = None if aggregate is None else stack.enter_context(_aggregator(aggregate, keys))
-        stack.enter_context(run.ended())
-        run.begin(keys, folder)
-        run.watch()
-    run.write_evaluations(folder)
-    if server is not None and server.failure is not None:
-        raise Error(f"the strategy failed:\n{server.failure[1]}") from server.failure[0]
-    run.check()
-    found = sim.read(folder)
-    assert isinstance(found, sim.Result)
-    return found
+    with sim.directory(out) as place:
+        folder = pathlib.Path(place)
+        if (folder / "summary.json").exists():
+            raise Error(f"{folder}: there are results already; choose another `out`")
+        folder.mkdir(parents=True, exist_ok=True)
+        seed = operator.index(seed)
+        job = _Job(model, shards, train, evaluate, loss, optimizer, seed)
+        layout = job.prepare(folder / "initial.safetensors")
+        (folder / "model.txt").write_text(layout + "\n", encoding="utf-8")
+        if evaluate is None:
+            keys["evaluate_every"] = 1_000_000  # there is nothing to measure
+        keys = {**_crowd(), **keys, "clients": len(shards), "model": f"@{folder / 'model.txt'}",
+                "initial": folder / "initial.safetensors", "seed": seed}
+        count = min(_cores() if processes is None else operator.index(processes), len(shards))
+        if count < 1:
+            raise Error(f"processes is {processes}; it must be 1 or more")
+        run = _Run(job, count, _start_method(start), quiet)
+        with contextlib.ExitStack() as stack:
+            server = None if aggregate is None else stack.enter_context(_aggregator(aggregate, keys))
+            stack.enter_context(run.ended())
+            run.begin(keys, folder)
+            run.watch()
+        run.write_evaluations(folder)
+        if server is not None and server.failure is not None:
+            raise Error(f"the strategy failed:\n{server.failure[1]}") from server.failure[0]
+        run.check()
+        found = sim.read(folder)
+        assert isinstance(found, sim.Result)
+        return found
 
 
 @contextlib.contextmanager

@@ -47,6 +47,12 @@ FED_TEST_WITH(a_check_in_does_not_say_how_many_samples_there_are, fed_device *d)
     assert_int_equal(d->fake.samples, 0);
 }
 
+/* The coordinator is not told the loss, and the device's own user is. */
+FED_TEST_WITH(the_events_of_a_device_have_its_loss, fed_device *d) {
+    d->loss = 0.75f;
+    assert_true(fed_device_event(d).loss == d->loss);
+}
+
 /* trained = acknowledged + owed + dropped. */
 FED_TEST(what_the_clip_takes_is_dropped_and_not_owed) {
     fed_device *d = calloc(1, sizeof *d);
