@@ -63,9 +63,8 @@ fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const c
                           const fed_cert_options *options, fed_pem *cert,
                           fed_error *err) FED_CHECKED;
 
-/** A CA's key and certificate, ready to issue certificates. It keeps tables of the curve, with which
- * each further certificate takes three fifths of the time of fed_cert_issue. For one thread at a
- * time. */
+/** A CA's key and certificate, ready to issue certificates. It keeps tables of the curve, so each
+ * further certificate takes two thirds of the time of fed_cert_issue. For one thread at a time. */
 typedef struct fed_issuer fed_issuer;
 
 /** Read a CA. Free it with fed_issuer_free, which wipes the key; NULL is allowed there. FED_EINVAL:
