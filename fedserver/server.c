@@ -86,6 +86,7 @@ void fedserver_close(fedserver *server) {
     if (server->db != NULL) {
         server->store->close(server->db);
     }
+    fed_issuer_free(server->issuer);
     free(server->directory);
     free(server);
 }
@@ -137,18 +138,27 @@ fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_cha
 }
 
 void fedserver_certificates_changed(fedserver *server) {
-    server->ca_key.text[0] = '\0';
+    fed_issuer_free(server->issuer);
+    server->issuer = NULL;
     server->authority = fedserver_ca_id_at(server->directory);
+}
+
+static fed_status read_ca(fedserver *server, fed_error *err) {
+    fed_pem key;
+    FED_TRY(fedserver_pem_read(server->directory, "ca.pem", &server->ca_bundle, err));
+    FED_TRY(fedserver_pem_read(server->directory, "ca.key", &key, err));
+    fed_status status = fedserver_ca_pick(&server->ca_bundle, &key, &server->ca_cert, err);
+    if (status == FED_OK) {
+        status = fed_issuer_new(&key, &server->ca_cert, &server->issuer, err);
+    }
+    fed_wipe(&key, sizeof key);
+    return status;
 }
 
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) {
     assert(server->setup.part != FEDSERVER_ROUNDS);
-    if (server->ca_key.text[0] == '\0') {
-        fed_pem key;
-        FED_TRY(fedserver_pem_read(server->directory, "ca.pem", &server->ca_bundle, err));
-        FED_TRY(fedserver_pem_read(server->directory, "ca.key", &key, err));
-        FED_TRY(fedserver_ca_pick(&server->ca_bundle, &key, &server->ca_cert, err));
-        server->ca_key = key;
+    if (server->issuer == NULL) {
+        FED_TRY(read_ca(server, err));
         char path[4096];
         struct stat file;
         fedserver_path(server->directory, "ca.key", path, sizeof path);
@@ -164,7 +174,7 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
         .store = server->store,
         .db = server->db,
         .devices = server->setup.part == FEDSERVER_WHOLE ? &server->rounds.devices : NULL,
-        .ca_key = &server->ca_key,
+        .issuer = server->issuer,
         .ca_cert = &server->ca_cert,
         .life_s = life_s != 0 ? life_s : DEVICE_LIFE_S};
     return FED_OK;

@@ -76,7 +76,8 @@ struct fedserver {
     int64_t acts_ms; /* when the present minute of acts through the page began */
     uint32_t acts;   /* number of acts in that minute */
     /* fedserver_auth_open reads these when they are first needed */
-    fed_pem ca_key, ca_cert, ca_bundle;
+    fed_issuer *issuer; /* NULL: not read yet */
+    fed_pem ca_cert, ca_bundle;
     uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
     struct fedserver_relay *relay; /* connects front and rounds; NULL: it is not open */
     fedserver_liveness *liveness;  /* at the rounds' process; NULL: it does not answer yet */

@@ -377,26 +377,31 @@ static fed_status parse_request(mbedtls_x509_csr *csr, const char *pem, fed_erro
                                  code);
 }
 
-/* Check that the sender of the request has the private key. */
-static int check_signature(mbedtls_x509_csr *csr) {
+/* Check that the sender of the request has the private key. checker: of P-256, like the request's
+ * key; its group keeps a table, which the first check makes. */
+static int check_signature(const mbedtls_x509_csr *csr, mbedtls_ecdsa_context *checker) {
     unsigned char hash[MBEDTLS_MD_MAX_SIZE];
     const mbedtls_md_info_t *md = mbedtls_md_info_from_type(csr->sig_md);
     if (csr->sig_pk != MBEDTLS_PK_ECDSA || md == NULL || mbedtls_md_get_size(md) < 32) {
         return MBEDTLS_ERR_X509_UNKNOWN_SIG_ALG; /* such as SHA-1 */
     }
-    int code = mbedtls_md(md, csr->cri.p, csr->cri.len, hash);
+    int code = mbedtls_ecp_copy(&checker->Q, &mbedtls_pk_ec(csr->pk)->Q);
+    if (code == 0) {
+        code = mbedtls_md(md, csr->cri.p, csr->cri.len, hash);
+    }
     return code != 0 ? code
-                     : mbedtls_pk_verify(&csr->pk, csr->sig_md, hash, mbedtls_md_get_size(md),
-                                         csr->sig.p, csr->sig.len);
+                     : mbedtls_ecdsa_read_signature(checker, hash, mbedtls_md_get_size(md),
+                                                    csr->sig.p, csr->sig.len);
 }
 
-static fed_status read_request(mbedtls_x509_csr *csr, const char *pem, fed_error *err) {
+static fed_status read_request(mbedtls_x509_csr *csr, const char *pem,
+                               mbedtls_ecdsa_context *checker, fed_error *err) {
     FED_TRY(parse_request(csr, pem, err));
     if (!is_p256(&csr->pk)) {
         return fed_fail(err, FED_EAUTH,
                         "the certificate request's key is not one of curve P-256; make such a key");
     }
-    int code = check_signature(csr);
+    int code = check_signature(csr, checker);
     if (code != 0) {
         return fail_code(err, FED_EAUTH,
                          "the certificate request is not signed by its own key with ECDSA and "
@@ -425,8 +430,10 @@ static fed_status read_ca(mbedtls_x509_crt *ca, mbedtls_pk_context *key, const f
     return FED_OK;
 }
 
+/* signer: the issuer's key, as one that signs with its own group. */
 static fed_status issue(mbedtls_x509write_cert *draft, const identity *id,
-                        const fed_cert_options *options, fed_pem *cert, fed_error *err) {
+                        mbedtls_pk_context *signer, const fed_cert_options *options, fed_pem *cert,
+                        fed_error *err) {
     FED_TRY(start_cert(draft, id, err));
     if (options->purpose == FED_CERT_SERVER) {
         FED_TRY(set_hosts(draft, options->hosts, err));
@@ -435,40 +442,97 @@ static fed_status issue(mbedtls_x509write_cert *draft, const identity *id,
     if (code != 0) {
         return fail_code(err, FED_EIO, "can't make a certificate", code);
     }
+    mbedtls_x509write_crt_set_issuer_key(draft, signer);
     return sign_cert(draft, cert, err);
 }
 
-fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const char *csr_pem,
-                          const fed_cert_options *options, fed_pem *cert, fed_error *err) {
+/* A group keeps the table of the generator's multiples that its first multiplication makes, which is
+ * half of the work. A key of type MBEDTLS_PK_ECKEY, as mbedTLS reads it, signs with a copy of its
+ * group, which is soon forgotten; one of type MBEDTLS_PK_ECDSA signs with its own. */
+struct fed_issuer {
+    mbedtls_x509_crt ca;
+    mbedtls_pk_context key;        /* MBEDTLS_PK_ECKEY, which mbedTLS can write */
+    mbedtls_pk_context signer;     /* MBEDTLS_PK_ECDSA, the same key */
+    mbedtls_ecdsa_context checker; /* of requests' signatures */
+};
+
+/* Set signer and checker. Returns mbedTLS's code. */
+static int make_ready(fed_issuer *issuer) {
+    int code = mbedtls_pk_setup(&issuer->signer, mbedtls_pk_info_from_type(MBEDTLS_PK_ECDSA));
+    if (code == 0) {
+        code =
+            mbedtls_ecdsa_from_keypair(mbedtls_pk_ec(issuer->signer), mbedtls_pk_ec(issuer->key));
+    }
+    if (code == 0) {
+        code = mbedtls_ecp_group_load(&issuer->checker.grp, MBEDTLS_ECP_DP_SECP256R1);
+    }
+    return code;
+}
+
+void fed_issuer_free(fed_issuer *issuer) {
+    if (issuer != NULL) {
+        mbedtls_ecdsa_free(&issuer->checker);
+        mbedtls_pk_free(&issuer->signer);
+        mbedtls_pk_free(&issuer->key);
+        mbedtls_x509_crt_free(&issuer->ca);
+        free(issuer);
+    }
+}
+
+fed_status fed_issuer_new(const fed_pem *ca_key, const fed_pem *ca_cert, fed_issuer **issuer,
+                          fed_error *err) {
+    fed_issuer *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a CA");
+    }
+    mbedtls_x509_crt_init(&made->ca);
+    mbedtls_pk_init(&made->key);
+    mbedtls_pk_init(&made->signer);
+    mbedtls_ecdsa_init(&made->checker);
+    fed_status status = read_ca(&made->ca, &made->key, ca_key, ca_cert, err);
+    if (status == FED_OK) {
+        const int code = make_ready(made);
+        status = code == 0 ? FED_OK : fail_code(err, FED_ENOMEM, "can't prepare the CA", code);
+    }
+    if (status == FED_OK) {
+        *issuer = made;
+        return FED_OK;
+    }
+    fed_issuer_free(made);
+    return status;
+}
+
+fed_status fed_issuer_issue(fed_issuer *issuer, const char *csr_pem,
+                            const fed_cert_options *options, fed_pem *cert, fed_error *err) {
     if (options->purpose != FED_CERT_SERVER && options->purpose != FED_CERT_CLIENT) {
         return fed_fail(err, FED_EINVAL,
                         "a certificate's purpose must be FED_CERT_SERVER or FED_CERT_CLIENT");
     }
     mbedtls_x509_csr csr;
-    mbedtls_x509_crt ca;
-    mbedtls_pk_context key;
     mbedtls_x509write_cert draft;
     mbedtls_x509_csr_init(&csr);
-    mbedtls_x509_crt_init(&ca);
-    mbedtls_pk_init(&key);
     mbedtls_x509write_crt_init(&draft);
     identity id = {.common_name = options->common_name,
                    .key = &csr.pk,
-                   .issuer = &ca.subject,
-                   .issuer_key = &key,
+                   .issuer = &issuer->ca.subject,
+                   .issuer_key = &issuer->key,
                    .not_before = options->not_before,
                    .not_after = options->not_after};
-    fed_status status = read_request(&csr, csr_pem, err);
+    fed_status status = read_request(&csr, csr_pem, &issuer->checker, err);
     if (status == FED_OK) {
-        status = read_ca(&ca, &key, ca_key, ca_cert, err);
-    }
-    if (status == FED_OK) {
-        status = issue(&draft, &id, options, cert, err);
+        status = issue(&draft, &id, &issuer->signer, options, cert, err);
     }
     mbedtls_x509write_crt_free(&draft);
-    mbedtls_pk_free(&key);
-    mbedtls_x509_crt_free(&ca);
     mbedtls_x509_csr_free(&csr);
+    return status;
+}
+
+fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const char *csr_pem,
+                          const fed_cert_options *options, fed_pem *cert, fed_error *err) {
+    fed_issuer *issuer = NULL;
+    FED_TRY(fed_issuer_new(ca_key, ca_cert, &issuer, err));
+    const fed_status status = fed_issuer_issue(issuer, csr_pem, options, cert, err);
+    fed_issuer_free(issuer);
     return status;
 }
 

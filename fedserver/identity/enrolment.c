@@ -78,8 +78,7 @@ static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t 
                                 .common_name = name,
                                 .not_before = now - behind,
                                 .not_after = now + auth->life_s};
-    fed_status status =
-        fed_cert_issue(auth->ca_key, auth->ca_cert, csr->text, &options, &issued->cert, why);
+    fed_status status = fed_issuer_issue(auth->issuer, csr->text, &options, &issued->cert, why);
     if (status == FED_EFORMAT || status == FED_EAUTH) {
         *outcome = status == FED_EAUTH ? FEDSERVER_REQUEST_REFUSED : FEDSERVER_REQUEST_MALFORMED;
         return FED_OK;

@@ -31,7 +31,8 @@ typedef struct fedserver_auth {
     const fedserver_store *store;
     void *db;
     fedserver_devices *devices; /* the devices in memory; NULL: this process keeps none */
-    const fed_pem *ca_key, *ca_cert;
+    fed_issuer *issuer;         /* the CA, whose certificate is ca_cert */
+    const fed_pem *ca_cert;
     int64_t life_s; /* how many seconds a certificate is valid */
 } fedserver_auth;
 

@@ -31,7 +31,6 @@ KNOWN = {
     # two paths of 4 KB
     ("common/arch/checkpoint.c", "fed_checkpoint_save_as"): 8576,
     # used by the coordinator only
-    ("common/security/crypto.c", "fed_cert_issue"): 2432,
     ("codecs/prim/sparse.c", "fedcodec_sparse_fold"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_squares"): 6784,
     ("codecs/ring_fields.c", "fedcodec_ring_change"): 9472,

@@ -63,6 +63,21 @@ fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const c
                           const fed_cert_options *options, fed_pem *cert,
                           fed_error *err) FED_CHECKED;
 
+/** A CA's key and certificate, ready to issue certificates. It keeps tables of the curve, so each
+ * further certificate takes two thirds of the time of fed_cert_issue. For one thread at a time. */
+typedef struct fed_issuer fed_issuer;
+
+/** Read a CA. Free it with fed_issuer_free, which wipes the key; NULL is allowed there. FED_EINVAL:
+ * key and certificate do not belong together. */
+fed_status fed_issuer_new(const fed_pem *ca_key, const fed_pem *ca_cert, fed_issuer **issuer,
+                          fed_error *err) FED_CHECKED;
+void fed_issuer_free(fed_issuer *issuer);
+
+/** As fed_cert_issue. */
+fed_status fed_issuer_issue(fed_issuer *issuer, const char *csr_pem,
+                            const fed_cert_options *options, fed_pem *cert,
+                            fed_error *err) FED_CHECKED;
+
 /** Compute the SHA-256 of the certificate's DER: what openssl x509 -fingerprint -sha256 prints. */
 fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                 fed_error *err) FED_CHECKED;

@@ -211,9 +211,8 @@ FED_TEST(a_tampered_request_is_refused) {
     assert_fed_ok_err(issue(csr.text, &options, &cert));
 }
 
-FED_TEST(a_request_signed_with_another_key_is_refused) {
-    fed_pem cert, foreign;
-    fed_cert_options options = client_options();
+/* Get a request that names our key, but that the CA's key has signed. */
+static void get_foreign(fed_pem *foreign) {
     assert_shell("openssl req -in csr.pem -noout -pubkey -out pub.pem && "
                  "openssl req -new -key ca.key -subj /CN=x -outform der -out f.der && "
                  "openssl pkey -in ca.key -pubout -outform der -out a.der && "
@@ -222,8 +221,34 @@ FED_TEST(a_request_signed_with_another_key_is_refused) {
                  "b=open('b.der','rb').read(); assert a in d; "
                  "open('f.der','wb').write(d.replace(a,b))\" && "
                  "openssl req -inform der -in f.der -out f.pem");
-    get("f.pem", &foreign);
+    get("f.pem", foreign);
+}
+
+FED_TEST(a_request_signed_with_another_key_is_refused) {
+    fed_pem cert, foreign;
+    fed_cert_options options = client_options();
+    get_foreign(&foreign);
     assert_fed_status(issue(foreign.text, &options, &cert), FED_EAUTH);
+}
+
+FED_TEST(an_issuer_checks_each_request_by_that_requests_key) {
+    fed_pem cert, foreign, of_ca;
+    fed_cert_options options = client_options();
+    fed_issuer *issuer = NULL;
+    get_foreign(&foreign);
+    assert_fed_ok_err(fed_csr_new(&ca_key, "x", &of_ca, &err));
+    assert_fed_ok_err(fed_issuer_new(&ca_key, &ca_cert, &issuer, &err));
+    for (int i = 0; i < 2; i++) {
+        assert_fed_ok_err(fed_issuer_issue(issuer, of_ca.text, &options, &cert, &err));
+        assert_fed_status(fed_issuer_issue(issuer, foreign.text, &options, &cert, &err), FED_EAUTH);
+        assert_fed_ok_err(fed_issuer_issue(issuer, csr.text, &options, &cert, &err));
+    }
+    fed_issuer_free(issuer);
+    put("client.pem", &cert);
+    assert_shell("openssl verify -x509_strict -attime 1800000001 -purpose sslclient "
+                 "-CAfile ca.pem client.pem");
+    assert_shell("openssl x509 -in client.pem -noout -pubkey >a && "
+                 "openssl pkey -in key.pem -pubout >b && cmp a b");
 }
 
 static void assert_refused(const char *openssl_command, fed_status wanted) {
