@@ -35,6 +35,10 @@ FED_TEST(keys_that_hurt_together_are_warned_of) {
                 "warning: strategy=fedadam");
     assert_runs(&sim, RUN "strategy=fedadam:lr=0.1 codec_up=float32 --out silent", 0, "");
     assert_null(strstr(sim.out, "warning"));
+    assert_runs(&sim,
+                RUN "'model=input 784 | dense 10 | scaffold' optimizer=sgd:lr=0.1+scaffold "
+                    "codec_up=sbc:p=0.1 --out variates",
+                0, "warning: scaffold's control variates travel as float32");
 }
 
 /* A run over https that was stopped has a summary that says so. */
