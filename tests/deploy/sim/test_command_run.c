@@ -18,8 +18,11 @@ static fed_program sim;
 
 FED_TEST(every_command_has_help) {
     assert_runs(&sim, "run --help", 0, "usage: fedsim run");
-    assert_runs(&sim, "report --help", 0, "usage: fedsim run");
-    assert_runs(&sim, "keys -h", 0, "usage: fedsim run");
+    assert_says(&sim, "--resume    go on with what was stopped");
+    assert_runs(&sim, "report --help", 0, "usage: fedsim report");
+    assert_runs(&sim, "keys -h", 0, "usage: fedsim keys");
+    assert_runs(&sim, "--help", 0, "fedsim COMMAND --help says more");
+    assert_runs(&sim, "help", 0, "usage: fedsim run");
 }
 
 FED_TEST(runs_of_two_grids_are_named_by_all_keys_that_differ) {
