@@ -24,7 +24,52 @@ static const char usage[] =
     "        Results go to DIR (results/SCENARIO); --resume continues what was stopped there.\n"
     "report  compares runs: prints a table, and writes plots to FILE.html. For a single DIR, a\n"
     "        run or a grid, it writes DIR/report.html again.\n"
-    "keys    lists the keys of a scenario\n";
+    "keys    lists the keys of a scenario\n"
+    "\n"
+    "fedsim COMMAND --help says more.\n";
+
+typedef struct help {
+    const char *name, *text;
+} help;
+
+static const help helps[] = {
+    {"run",
+     "usage: fedsim run [SCENARIO] [key=value ...] [--out DIR] [--resume]\n"
+     "\n"
+     "Run a federation as a file of lines `key = value` says, and as the keys given here say.\n"
+     "\n"
+     "  key=value   a key of the scenario; `fedsim keys` lists them. Quote 'a | b' and 1..5: they\n"
+     "              make a grid of runs, each in a directory of its own\n"
+     "  --out DIR   where results go; without it results/ and the scenario's name\n"
+     "  --resume    go on with what was stopped in DIR, and skip what is finished there. A run\n"
+     "              over https or with trainers can't go on\n"
+     "\n"
+     "Ctrl-C stops a run with its results so far; a second one stops at once. Exit status: 0 "
+     "done,\n"
+     "1 failed, 2 a wrong scenario or option, 130 stopped.\n"},
+    {"report",
+     "usage: fedsim report DIR... [--out FILE.html]\n"
+     "\n"
+     "Print a table of the runs in these directories, and of the runs of grids.\n"
+     "\n"
+     "  --out FILE  draw their plots over each other, too. For a single DIR, a run or a grid,\n"
+     "              DIR/report.html is written again\n"},
+    {"keys",
+     "usage: fedsim keys\n"
+     "\n"
+     "List the keys of a scenario: name, default, meaning. \"-\": no default. (needed): the key\n"
+     "must be given.\n"},
+};
+
+/** Return the help of a command; NULL: there is none of that name. */
+static const char *help_of(const char *name) {
+    for (size_t k = 0; k < sizeof helps / sizeof helps[0]; k++) {
+        if (strcmp(helps[k].name, name) == 0) {
+            return helps[k].text;
+        }
+    }
+    return NULL;
+}
 
 static atomic_int interrupted;
 
@@ -86,7 +131,8 @@ static int end_with(fed_status status, const fed_error *err) {
 static int run_command(const char *name, const sim_command *command) {
     fed_error err = {0};
     if (command->help) {
-        fputs(usage, stdout);
+        const char *own = help_of(name);
+        fputs(own != NULL ? own : usage, stdout);
         return 0;
     }
     if (strcmp(name, "run") == 0) {

@@ -3,6 +3,8 @@
 
     datacenter_papers.py 3lc         3LC, tables 1 and 2: speed-up over float32 at three rates, accuracy, bits a value
     datacenter_papers.py inceptionn  INCEPTIONN, table III and figures 12, 14, 15: star and ring, with and without compression
+    datacenter_papers.py sizes       INCEPTIONN, figures 12 and 15 for larger nets: exchanges of as many values, no training
+    datacenter_papers.py parts       INCEPTIONN, table II: the parts of a step of HDC, star and ring
     datacenter_papers.py cdsgd       CD-SGD, figures 6 to 9: five rules with 2 and 4 workers, and the correction's period k
     datacenter_papers.py overlap     how much of an exchange a step waits for, where compute takes longer than the exchange
     datacenter_papers.py growth      what an exchange costs from 2 to 16 workers, beside the cost model, which goes on to 1,024
@@ -141,6 +143,43 @@ def table_inceptionn(trainer, options):
         print(f"{workers:7d} {row[0]:9.1f} {row[1]:10.1f} {row[2]:9.1f} {row[3]:10.1f} {row[0] / row[2]:10.2f}", flush=True)
 
 
+# nets of INCEPTIONN, their values, and workers that 24 GiB of memory have room for
+SIZES = [("ResNet-50", 25_600_000, 4), ("AlexNet", 61_000_000, 4), ("VGG-16", 138_000_000, 2)]
+
+
+def table_sizes(trainer, options):
+    """What an exchange of a larger net's gradient costs. Nothing is trained: the values are random."""
+    del trainer
+    rate = "1gbit"
+    print(f"seconds an exchange at {rate}; values are random, nine in ten below 2^-10")
+    print(f"{'net':10s} {'values':>12s} {'workers':>7s} {'star':>8s} {'star+inc.':>10s} {'ring':>8s} {'ring+inc.':>10s} {'star/ring':>10s}")
+    for name, floats, workers in SIZES[:1] if options.quick else SIZES:
+        row = []
+        for collective, extra in (("owners:aggregators=1", 1), ("ring", 0)):
+            with datacenter.Lines(workers + extra, rate) as lines:
+                for codec in (None, "inceptionn:e=10"):
+                    got = datacenter.bench(lines, options.build, 600, floats=floats // 100 if options.quick else floats, steps=3,
+                                           congestion="reno", collective=collective, codec=codec, pull=codec)
+                    row.append(got["seconds"])
+        print(f"{name:10s} {floats:12,d} {workers:7d} {row[0]:8.3f} {row[1]:10.3f} {row[2]:8.3f} {row[3]:10.3f} "
+              f"{row[0] / row[2]:10.2f}", flush=True)
+
+
+def table_parts(trainer, options):
+    """The parts of a step: what a worker computes, what the aggregator or a worker sums, what a step waits for."""
+    rate = "1gbit"
+    print(f"ms a step of HDC, 4 workers at {rate}; sum, encode and decode are of all ranks, by the number of workers")
+    print(f"{'collective':10s} {'codec':16s} {'step':>7s} {'compute':>8s} {'waiting':>8s} {'share':>6s} {'sum':>6s} {'encode':>7s} {'decode':>7s}")
+    for collective, extra in (("star", 1), ("ring", 0)):
+        for codec in ("float32", "inceptionn:e=10"):
+            words = ["--sync", "bitsgd", "--codec", codec, "--pull", codec] if codec != "float32" else ["--sync", "ssgd"]
+            got = trainer.lines([*HDC, "--collective", collective, *words], rate, 4, extra)
+            step, compute, waiting, added, encode, decode = (
+                1000 * got[key] / got["steps"] for key in ("step_s", "compute_s", "exposed_s", "sum_s", "encode_s", "decode_s"))
+            print(f"{collective:10s} {codec:16s} {step:7.1f} {compute:8.1f} {waiting:8.1f} {100 * waiting / step:5.1f}% {added:6.2f} "
+                  f"{encode:7.2f} {decode:7.2f}", flush=True)
+
+
 TWOBIT = "twobit:t=0.01"
 RULES = [("ssgd", "float32"), ("odsgd", "float32"), ("bitsgd", TWOBIT), ("cdsgd:n=%d,k=2", TWOBIT)]
 WARM_UP = 20  # warm-up steps of cdsgd
@@ -199,7 +238,8 @@ def table_growth(trainer, options):
             print(row, flush=True)
 
 
-TABLES = {"3lc": table_3lc, "inceptionn": table_inceptionn, "cdsgd": table_cdsgd, "overlap": table_overlap, "growth": table_growth}
+TABLES = {"3lc": table_3lc, "inceptionn": table_inceptionn, "sizes": table_sizes, "parts": table_parts, "cdsgd": table_cdsgd,
+          "overlap": table_overlap, "growth": table_growth}
 
 
 def main():

@@ -326,7 +326,8 @@ def main() -> None:
         rows.sort(key=lambda row: (order.index(row["design"]), int(row["seed"]), int(row["step"])))
         print_table(rows)
         print_classes(rows)
-        plot(rows, path.replace(".csv", ".svg"))
+        if options.name != "rates":  # many designs, two points each
+            plot(rows, path.replace(".csv", ".svg"))
         return
     runner = Runner(options, figure)
     for seed in range(1, options.seeds + 1):

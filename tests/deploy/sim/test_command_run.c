@@ -18,8 +18,11 @@ static fed_program sim;
 
 FED_TEST(every_command_has_help) {
     assert_runs(&sim, "run --help", 0, "usage: fedsim run");
-    assert_runs(&sim, "report --help", 0, "usage: fedsim run");
-    assert_runs(&sim, "keys -h", 0, "usage: fedsim run");
+    assert_says(&sim, "--resume    go on with what was stopped");
+    assert_runs(&sim, "report --help", 0, "usage: fedsim report");
+    assert_runs(&sim, "keys -h", 0, "usage: fedsim keys");
+    assert_runs(&sim, "--help", 0, "fedsim COMMAND --help says more");
+    assert_runs(&sim, "help", 0, "usage: fedsim run");
 }
 
 FED_TEST(runs_of_two_grids_are_named_by_all_keys_that_differ) {
@@ -35,6 +38,10 @@ FED_TEST(keys_that_hurt_together_are_warned_of) {
                 "warning: strategy=fedadam");
     assert_runs(&sim, RUN "strategy=fedadam:lr=0.1 codec_up=float32 --out silent", 0, "");
     assert_null(strstr(sim.out, "warning"));
+    assert_runs(&sim,
+                RUN "'model=input 784 | dense 10 | scaffold' optimizer=sgd:lr=0.1+scaffold "
+                    "codec_up=sbc:p=0.1 --out variates",
+                0, "warning: scaffold's control variates travel as float32");
 }
 
 /* A run over https that was stopped has a summary that says so. */
