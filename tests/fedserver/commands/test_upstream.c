@@ -291,7 +291,13 @@ FED_TEST_WITH(an_edge_aggregator_declines_a_task_with_private_layers, world *w) 
                             "{\"model\": \"tensors a.w 3 | b.w 2\", \"codec_up\": \"float32\","
                             " \"rounds\": 1, \"cohort\": 1, \"private_layers\": \"head\"}");
     start(w);
-    wait_for(w, "an edge aggregator serves no task with private_layers: let its devices enrol");
+    wait_for(w, "this edge aggregator is device");
+    enrol_device(w);
+    while (says(w, "an edge aggregator serves no task with private_layers: let its devices") == 0) {
+        assert_lives(w);
+        check_in(w);
+        fed_sleep_ms(50);
+    }
     end(w);
 }
 
