@@ -293,7 +293,9 @@ FED_TEST_WITH(an_edge_aggregator_declines_a_task_with_private_layers, world *w) 
     start(w);
     wait_for(w, "this edge aggregator is device");
     enrol_device(w);
-    while (says(w, "an edge aggregator serves no task with private_layers: let its devices") == 0) {
+    for (int tries = 0; says(w, "an edge aggregator serves no task with private_layers") == 0;
+         tries++) {
+        assert_in_range(tries, 0, 400);
         assert_lives(w);
         check_in(w);
         fed_sleep_ms(50);
