@@ -41,7 +41,7 @@ static const char usage[] =
     "                   classes:k=2 (or two-class), dirichlet:alpha=0.5,\n"
     "                   quantity:alpha=0.5\n"
     "  --personal FILE  write this device's own model there, as safetensors, each time that a\n"
-    "                   task with personal_steps has made a new one\n"
+    "                   task with personal_steps or private_layers has made a new one\n"
     "  --evaluate       do not train: measure each new model on the test set\n"
     "  --when LIST      train only while all of these hold, with commas between them: charging,\n"
     "                   unmetered (NetworkManager says so), idle (nobody uses the device, says\n"

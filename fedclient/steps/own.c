@@ -52,9 +52,9 @@ fed_status fedclient_own_take(const fedclient *client, fedclient_job *job, fed_e
         return begin(job);
     }
     FED_TRY(fedclient_own_load(client->options.platform, slot->number, &head, &record, err));
-    const float *values = record.bytes != NULL ? fedclient_record_values(&record, &count) : NULL;
-    if (count == job->split.own) {
-        memcpy(job->own, values, count * sizeof *values);
+    if (record.bytes != NULL) {
+        const float *values = fedclient_record_values(&record, &count);
+        memcpy(job->own, values, (count == job->split.own ? count : 0) * sizeof *values);
     }
     fedclient_record_free(&record);
     return count == job->split.own ? FED_OK : begin(job);

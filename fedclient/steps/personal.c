@@ -57,12 +57,14 @@ static fed_status finish(fedclient *client, fedclient_job *job, float *values, f
     const fed_task *task = &job->assignment.task;
     const bool trains = task->personal_steps > 0;
     if (!trains && task->holdout <= 0) {
+        client->own.count = 0; /* metrics of the training before, which were sent */
         return FED_OK;
     }
     const fed_status status = call(client, job, values, err);
     if (trains || status == FED_ECANCELED || client->watch.over.status != FED_OK) {
         return status;
     }
+    client->own.count = status == FED_OK ? client->own.count : 0;
     fedclient_callback_values(job, values); /* a program that trained all the same */
     return FED_OK;
 }

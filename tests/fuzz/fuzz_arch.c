@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "fed/arch.h"
+#include "fed/private_layers.h"
 
 static uint64_t size_of(fed_shape s) {
     return (uint64_t)s.c * s.h * s.w;
@@ -69,6 +69,30 @@ static void check_text(const fed_arch *arch) {
     fed_arch_free(&again);
 }
 
+/* What travels and what stays are all tensors, each once and in the model's order. */
+static void check_private(const fed_arch *arch) {
+    static const char *const lists[] = {"head", "bn", "1", "1-2,head"};
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+        fed_private_layers split;
+        fed_error err = {FED_OK, ""};
+        if (fed_private_layers_split(arch, lists[k], &split, &err) != FED_OK) {
+            require(err.text[0] != '\0');
+            continue;
+        }
+        size_t at = 0, stays = 0;
+        for (size_t i = 0; i < arch->layout.count; i++) {
+            const fed_tensor *tensor = &arch->layout.tensors[i];
+            stays += split.stays[i] != 0 ? tensor->size : 0;
+            require(split.stays[i] != 0 ||
+                    strcmp(split.shared.tensors[at++].name, tensor->name) == 0);
+        }
+        require(at == split.shared.count && stays == split.own);
+        require(split.own + split.shared.size == arch->layout.size);
+        require(split.trained > 0 && split.trained <= split.shared.size);
+        fed_private_layers_free(&split);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     char *text = fuzz_allocate(len + 1);
     memcpy(text, data, len);
@@ -81,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
         check_layers(&arch);
         check_tensors(&arch);
         check_text(&arch);
+        check_private(&arch);
         fed_arch_free(&arch);
     }
     free(text);

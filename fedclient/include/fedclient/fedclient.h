@@ -411,8 +411,9 @@ fed_status fedclient_post(fedclient *client, const char *path, const void *body,
                           uint32_t hold_ms, int *status, char word[32], fed_writer *answer,
                           fed_error *err) FED_CHECKED;
 
-/** The model of the task that the client worked on last, with its version. Free *values with
- * free(). FED_ENOTFOUND: no model has been downloaded yet. */
+/** The model of the task that the client worked on last, with its version, without private layers:
+ * fedclient_personal has these. Free *values with free(). FED_ENOTFOUND: no model has been
+ * downloaded yet. */
 fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version, float **values,
                            size_t *count, fed_error *err) FED_CHECKED;
 

@@ -22,7 +22,7 @@ typedef struct layers_case {
     float own[MOST], last[MOST]; /* after the trainings that are stored; the latest change */
     uint64_t number;             /* of the latest training */
     unsigned ahead, begun;       /* trainings whose layers, but not whose residual, were stored */
-    bool leaves_change, masks;
+    bool leaves_change, masks, reports;
     unsigned sent;
 } layers_case;
 
@@ -75,6 +75,9 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
         free(before);
     }
     d->calls++;
+    if (c->reports && d->calls == 1) {
+        FED_TRY(fedclient_round_metric(round, "once", 1, err));
+    }
     for (size_t i = 0; i < n; i++) {
         change[i] = d->step * (float)((i * 7 + d->calls * 3) % 9) - 4 * d->step;
         round->values[i] = change[i] + (c->leaves_change ? 0 : round->values[i]);
@@ -228,6 +231,14 @@ FED_TEST_WITH(without_personal_steps_a_copy_is_only_measured, layers_case *c) {
     fed_device_finish(&c->device, ROUNDS + 1);
     assert_int_equal(c->device.copies, ROUNDS + 1);
     check_model(c, ROUNDS);
+}
+
+FED_TEST_WITH(a_copy_that_is_not_measured_sends_no_metric_again, layers_case *c) {
+    c->reports = true;
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(c->device.fake.own.count, 1);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(c->device.fake.own.count, 0);
 }
 
 FED_TEST_WITH(a_training_that_diverges_in_a_private_layer_is_dropped, layers_case *c) {

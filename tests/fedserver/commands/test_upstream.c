@@ -286,6 +286,23 @@ FED_TEST_WITH(the_change_of_devices_without_a_loss_has_none, world *w) {
     end(w);
 }
 
+FED_TEST_WITH(an_edge_aggregator_declines_a_task_with_private_layers, world *w) {
+    (void)fed_operator_task(w->upstream.directory, w->directory,
+                            "{\"model\": \"tensors a.w 3 | b.w 2\", \"codec_up\": \"float32\","
+                            " \"rounds\": 1, \"cohort\": 1, \"private_layers\": \"head\"}");
+    start(w);
+    wait_for(w, "this edge aggregator is device");
+    enrol_device(w);
+    for (int tries = 0; says(w, "an edge aggregator serves no task with private_layers") == 0;
+         tries++) {
+        assert_in_range(tries, 0, 400);
+        assert_lives(w);
+        check_in(w);
+        fed_sleep_ms(50);
+    }
+    end(w);
+}
+
 int main(void) {
     return fed_cases_run_each(setup, teardown);
 }

@@ -28,7 +28,10 @@ FED_TEST_WITH(devices_are_told_which_layers_stay_and_get_the_others, coordinator
     float values[100];
     size_t len = 0;
     begin(c, "bn,head");
-    coordinator_restart(c);
+    coordinator_commit(c);
+    fedserver_close(c->server);
+    coordinator_check(c->directory);
+    coordinator_open(c);
     const fed_assignment work = device_ask_work(c, &d);
     assert_int_equal(work.action, FED_ACTION_TRAIN);
     assert_string_equal(work.task.private_layers, "bn,head");
