@@ -27,7 +27,7 @@ static void no_progress(void *user, const sim_progress *progress) {
     (void)progress;
 }
 
-static sim_log run(bool helper, const char *groups, double hostile) {
+static sim_log run_over(sim_transport transport, bool helper, const char *groups, double hostile) {
     static const atomic_int never;
     const sim_watch watch = {.progress = no_progress, .stop = &never};
     char hex[SIM_HELPER_HEX], key[sizeof hex + 16] = "", path[300], crowd[300];
@@ -43,7 +43,8 @@ static sim_log run(bool helper, const char *groups, double hostile) {
     assert_non_null(file);
     fprintf(file, task, key, groups);
     assert_int_equal(fclose(file), 0);
-    const sim_options o = {.transport = SIM_INPROC,
+    const sim_options o = {.transport = transport,
+                           .fedserver = FED_BIN_DIR "/fedserver",
                            .task = path,
                            .data = fed_test_dir,
                            .dataset = "mnist",
@@ -52,10 +53,14 @@ static sim_log run(bool helper, const char *groups, double hostile) {
                            .evaluate_every = 1,
                            .hostile = hostile,
                            .helper = helper,
-                           .crowd = crowd,
+                           .crowd = transport == SIM_INPROC ? crowd : NULL,
                            .seed = 1};
     assert_fed_ok_err(sim_run(&o, &watch, &log, &err));
     return log;
+}
+
+static sim_log run(bool helper, const char *groups, double hostile) {
+    return run_over(SIM_INPROC, helper, groups, hostile);
 }
 
 static double last_loss(const sim_log *log) {
@@ -71,6 +76,17 @@ FED_TEST(masked_and_plain_runs_of_groups_make_the_same_bits) {
     sim_log_free(&plain);
     sim_log_free(&masked);
     sim_log_free(&mean);
+}
+
+/* Coordinator and helper as programs of their own, over HTTPS. Clients have other keys there, and so
+ * fall into other groups. */
+FED_TEST(a_helpers_program_opens_the_sums_of_groups) {
+    sim_log here = run(true, GROUPS, 0), there = run_over(SIM_HTTPS, true, GROUPS, 0);
+    assert_int_equal(there.round_count, here.round_count);
+    assert_int_equal(there.rounds[0].counted, CLIENTS);
+    assert_true(fabs(last_loss(&there) - last_loss(&here)) < 0.1 * last_loss(&here));
+    sim_log_free(&here);
+    sim_log_free(&there);
 }
 
 /* One of fifteen: the mean is led astray, and the median of five groups is not. */
