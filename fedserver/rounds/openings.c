@@ -254,7 +254,7 @@ fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver
     }
     for (size_t g = 0; g < groups && status == FED_OK; g++) {
         uint32_t *sum = sums + g * ring->shape.fields;
-        fed_private_unpack(fields, ring->shape.width, 0, masks, ring->shape.fields);
+        fed_private_unpack(fields + g * each, ring->shape.width, 0, masks, ring->shape.fields);
         for (size_t i = 0; i < ring->shape.fields; i++) {
             sum[i] -= masks[i];
         }

@@ -61,7 +61,7 @@ static fed_status add_updates(const sim_actor *actor, const fedcodec_ring *ring,
         x[i] = fed_rng_float(&rng) < 0.5F ? -each : each;
     }
     fed_rng_init(&rng, seed, ROUNDING + actor->client->k, told->round);
-    for (unsigned k = 0; k < SIM_HOSTILE_TIMES; k++) {
+    for (uint32_t k = 0; k < told->privacy.goal / 2; k++) {
         FED_TRY(
             fedcodec_ring_encode(ring, told->privacy.clip, x, random_bytes, &rng, packed, NULL));
         fedcodec_ring_add(ring, packed, y);

@@ -7,10 +7,10 @@
 
 /*
  * The client library clips. A hostile device need not: it adds whatever it likes to its masked
- * fields, and nobody sees that. Here it adds SIM_HOSTILE_TIMES updates of the longest length, all
- * of them with one and the same direction, which is that of every hostile client in every round.
+ * fields, and nobody sees that. Here it adds half as many updates of the longest length as the
+ * round's goal, which the length of the whole sum allows. All have one and the same direction, that
+ * of every hostile client in every round.
  */
-enum { SIM_HOSTILE_TIMES = 6 };
 
 /** Is this one of the first clients, as many as options->hostile says? */
 bool sim_hostile_is(const sim_actor *actor);

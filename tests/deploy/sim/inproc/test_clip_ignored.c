@@ -78,8 +78,8 @@ FED_TEST(masked_and_plain_runs_of_groups_make_the_same_bits) {
     sim_log_free(&mean);
 }
 
-/* Coordinator and helper as programs of their own, over HTTPS. Clients have other keys there, and so
- * fall into other groups. */
+/* Coordinator and helper as programs of their own, over HTTPS. Clients have other keys there, and
+ * so fall into other groups. */
 FED_TEST(a_helpers_program_opens_the_sums_of_groups) {
     sim_log here = run(true, GROUPS, 0), there = run_over(SIM_HTTPS, true, GROUPS, 0);
     assert_int_equal(there.round_count, here.round_count);
