@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "deploy/sim/inproc/clip_ignored.h"
 #include "deploy/sim/inproc/step_threads.h"
 #include "fed/hash.h"
 #include "fed/wire.h"
@@ -222,6 +223,9 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
         fed_reader_init(&r, data, len);
         actor->kept.pieces_there = fed_read_u64(&r);
     }
+    if (request->kind == FED_REQUEST_CHECKIN && response->status == 200 && sim_hostile_is(actor)) {
+        FED_TRY(sim_hostile_hear(actor));
+    }
     *status = response->status;
     (void)fed_writer_reserve(answer, len);
     fed_write_bytes(answer, data, len);
@@ -284,6 +288,9 @@ static fed_status exchange(sim_actor *actor, const fedclient_request *request, f
     fed_status read = read_body(actor, request->body);
     if (request->kind == FED_REQUEST_CHECKIN) {
         FED_TRY(without_started(actor));
+    }
+    if (request->kind == FED_REQUEST_UPDATE && read == FED_OK && sim_hostile_is(actor)) {
+        FED_TRY(sim_hostile_push(actor, err));
     }
     const uint64_t body_len = actor->request.body_len;
     if (actor->world->direct) {

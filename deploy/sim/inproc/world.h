@@ -10,6 +10,7 @@
 #include "deploy/sim/inproc/heap.h"
 #include "deploy/sim/inproc/host.h"
 #include "deploy/sim/inproc/opener.h"
+#include "fedcodec/codec.h"
 
 /*
  * Each client has a clock of its own, and one entry in a heap. The entry is the client's next
@@ -96,6 +97,15 @@ typedef struct sim_actor_kept {
 
 #pragma GCC diagnostic pop
 
+/** What a hostile client of a private task was told at its last check-in (clip_ignored.h). */
+typedef struct sim_told {
+    fed_privacy privacy;
+    uint64_t task;
+    uint32_t round;
+    size_t values; /* of the model; 0: nothing, or the task has no helper */
+    char codec_up[FEDCODEC_SPEC];
+} sim_told;
+
 /** The scheduler's data of one client. */
 typedef struct sim_actor {
     sim_client *client;
@@ -117,6 +127,7 @@ typedef struct sim_actor {
     fed_status fate; /* how the request ended; FED_OK: there is an answer */
     fedserver_response answer;
     fedserver_response parked_answer;
+    sim_told told;
     fedserver_blob *heard; /* the answer to this step's check-in; NULL: there was none */
     /* A step that was under way when the run was stopped is begun once more. It repeats the request
      * of the kind `asked`, whose body has kept.body_digest, at the same virtual time. */
