@@ -64,6 +64,16 @@ static const char private_task[] =
     " \"clip\": 0.05, \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2,"
     " \"minimum\": 2, \"deadline_s\": 60, \"small_tensor\": 0, \"helper\": \"HELPER\" }";
 
+/* Of four devices two take part in each second round, and the noise of a round takes off some of
+ * the noise before. Each death may cost a device a participation by its own record (C12). */
+#define NOISY_TASK(helper)                                                                         \
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"ring:b=6\","  \
+    " \"clip\": 0.05, \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 2, \"goal\": 2,"     \
+    " \"minimum\": 2, \"deadline_s\": 600, \"small_tensor\": 0, \"epsilon\": 50, \"delta\": 1e-5," \
+    " \"participations\": 4, \"apart\": 2, \"selection\": \"round_robin\"" helper " }"
+static const char noisy_task[] = NOISY_TASK("");
+static const char noisy_private_task[] = NOISY_TASK(", \"helper\": \"HELPER\"");
+
 static const char first_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"float32\","
     " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 2, \"goal\": 2, \"minimum\": 2,"
@@ -232,6 +242,8 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
 
 #define THREE(text, net) .task = (text), .model = (net), .devices = 3, .enrolled = true
 
+#define FOUR(text) .task = (text), .model = MODEL, .devices = 4, .enrolled = true
+
 /* An entry whose `test` is NULL belongs to the test above. */
 static const struct sweep_case {
     const char *test;
@@ -295,6 +307,18 @@ static const struct sweep_case {
      {THREE(private_task, MODEL), .one_is_late = true, .helped = true, .apart = true},
      61,
      false},
+    {"a round's noise is one, and later rounds take it off",
+     "noisy private",
+     {FOUR(noisy_private_task), .helped = true, .noisy = true},
+     61,
+     false},
+    {NULL,
+     "apart noisy private",
+     {FOUR(noisy_private_task), .helped = true, .noisy = true, .apart = true},
+     97,
+     false},
+    {NULL, "noisy", {FOUR(noisy_task), .noisy = true}, 97, false},
+    {NULL, "apart noisy", {FOUR(noisy_task), .noisy = true, .apart = true}, 97, false},
     {"a device enrols whatever dies",
      "enrol",
      {.task = first_task, .model = MODEL, .devices = 2},
@@ -380,8 +404,10 @@ static void storm(federation_setup *setup, const char *name, uint64_t seeds) {
 static void nothing_is_lost_in_a_storm(void) {
     federation_setup late = {THREE(late_task, MODEL), .one_is_late = true};
     federation_setup private_ = {THREE(private_task, MODEL), .one_is_late = true, .helped = true};
+    federation_setup noisy = {FOUR(noisy_private_task), .helped = true, .noisy = true};
     storm(&late, "late: storms", 300);
     storm(&private_, "private: storms", 100);
+    storm(&noisy, "noisy private: storms", 60);
 }
 
 static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {

@@ -290,12 +290,22 @@ static void note_opening(federation *f, const parcel *p) {
         federation_break(f, "D6: the helper's reply makes no sense");
         return;
     }
-    uint64_t *opening = &f->opening[piece.round];
-    if (*opening != 0 && *opening != piece.digest) {
+    federation_reply *reply = &f->reply[piece.round];
+    if (reply->digest != 0 && reply->digest != piece.digest) {
         federation_break(f, "S20: the helper has two replies about round %u", piece.round);
+        return;
     }
-    f->result->opened += *opening == 0;
-    *opening = piece.digest;
+    f->result->opened += reply->digest == 0;
+    reply->digest = piece.digest;
+    const size_t len = fed_reader_left(&r);
+    const uint8_t *data = fed_read_bytes(&r, len);
+    if (reply->bytes == NULL) {
+        reply->len = (size_t)piece.total;
+        reply->bytes = calloc(1, reply->len + 1);
+        assert_non_null(reply->bytes);
+    }
+    assert_true(piece.offset + len <= reply->len);
+    memcpy(reply->bytes + piece.offset, data, len);
 }
 
 static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {

@@ -16,7 +16,7 @@
 #include "fedserver/operator.h"
 #include "tests/support/faults/fault_disk.h"
 
-enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 512 };
+enum { FEDERATION_DEVICES = 4, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 512 };
 enum { FEDERATION_COUNTED = 64 };
 
 /** The processes' numbers. Device k is process k + 1. */
@@ -57,6 +57,7 @@ typedef struct federation_setup {
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
     bool helper_errs; /* planted fault: each of the helper's replies is another one */
     bool helped;      /* the task is private and has a helper, for whose key its text has HELPER */
+    bool noisy;       /* the task promises an epsilon: what is released has noise */
     uint8_t helper_secret[FED_POINT_SECRET];
     char helper_token[FEDSERVER_TOKEN];
 } federation_setup;
@@ -104,6 +105,13 @@ typedef struct federation_process {
     int64_t due_ms;
 } federation_process;
 
+/** The helper's reply about a round, as its pieces came. */
+typedef struct federation_reply {
+    uint64_t digest; /* 0: there was none */
+    uint8_t *bytes;  /* [len]; NULL: there was none */
+    size_t len;
+} federation_reply;
+
 /** For asynchronous rounds: the leases of the updates, in the order in which they counted. */
 typedef struct federation_order {
     uint64_t lease[FEDERATION_COUNTED];
@@ -129,10 +137,11 @@ typedef struct federation {
     bool placed; /* the ledger already has each update's round, so `order` is not used */
     bool enrols_only, overtaking, job_done;
     bool over;
-    uint64_t digest[FEDERATION_VERSIONS];  /* 0: not known yet */
-    uint64_t opening[FEDERATION_VERSIONS]; /* digest of the helper's reply; 0: there was none */
-    fedcodec_ring ring;                    /* of a private task */
-    uint64_t task;                         /* the task to check; 0: the only one */
+    uint64_t digest[FEDERATION_VERSIONS]; /* 0: not known yet */
+    federation_reply reply[FEDERATION_VERSIONS];
+    unsigned noises;    /* rounds whose noise the helper keeps at the end */
+    fedcodec_ring ring; /* of a private task */
+    uint64_t task;      /* the task to check; 0: the only one */
     federation_training *trainings;
     size_t training_count;
     uint64_t tasks; /* digest of the tasks' texts before FEDERATION_MIGRATE; 0: none yet */

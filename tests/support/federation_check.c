@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include "fed_test.h"
 #include "fedclient/state/record.h"
 #include "federation.h"
+#include "fedserver/privacy/correlated.h"
+#include "fedserver/private_opening.h"
 #include "fedserver/server.h"
 #include "fedserver/task/private_task.h"
 
@@ -225,6 +228,9 @@ void federation_forget(federation *f) {
     fed_history_free(f->history);
     fed_ledger_free(&f->ledger);
     free(f->trainings);
+    for (size_t k = 0; k < FEDERATION_VERSIONS; k++) {
+        free(f->reply[k].bytes);
+    }
 }
 
 static void check_history(federation *f, const json_t *status) {
@@ -293,17 +299,82 @@ static void unmask(const federation *f, const fedcodec_ring *ring, const fed_led
     free(mask);
 }
 
+/* Read the noise that the helper keeps of a round, for later rounds. False: it keeps none. */
+static bool read_noise(const federation *f, uint32_t round, int64_t *noise, size_t fields) {
+    char path[500];
+    sqlite3 *db = NULL;
+    sqlite3_stmt *row = NULL;
+    snprintf(path, sizeof path, "%s/helper/helper.db", f->directory);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT noise FROM correlated WHERE round = ?", -1, &row, NULL),
+        SQLITE_OK);
+    sqlite3_bind_int64(row, 1, round);
+    const bool found = sqlite3_step(row) == SQLITE_ROW;
+    if (found) {
+        assert_int_equal(sqlite3_column_bytes(row, 0), fields * FEDSERVER_CORRELATED);
+        fedserver_correlated_levels(sqlite3_column_blob(row, 0), noise, fields);
+    }
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+    return found;
+}
+
+/* S19: the noise that the helper's reply has added to y is the noise that later rounds take off.
+ * Adds it to y. */
+static void add_noise(federation *f, uint32_t round, uint32_t *y) {
+    const size_t fields = f->ring.shape.fields;
+    const unsigned width = f->ring.shape.width;
+    const uint32_t most = width < 32 ? (1U << width) - 1 : UINT32_MAX;
+    uint32_t *masks = calloc(fields, sizeof *masks), *noisy = calloc(fields, sizeof *noisy);
+    int64_t *noise = calloc(fields, sizeof *noise);
+    fedserver_reply reply;
+    fed_reader r;
+    assert_true(masks != NULL && noisy != NULL && noise != NULL);
+    fed_reader_init(&r, f->reply[round].bytes, f->reply[round].len);
+    assert_fed_ok(fedserver_reply_read(&r, &reply));
+    fed_private_unpack(reply.fields, width, 0, masks, fields);
+    for (size_t k = 0; k < f->ledger.count; k++) {
+        const fed_ledger_entry *e = &f->ledger.entries[k];
+        if (e->round == round) {
+            fedcodec_ring_add(&f->ring, e->body + e->len - f->ring.shape.bytes, noisy);
+        }
+    }
+    const bool kept = read_noise(f, round, noise, fields);
+    unsigned other = 0, some = 0;
+    for (size_t i = 0; i < fields; i++) {
+        noisy[i] -= masks[i];
+        other += kept && ((noisy[i] - y[i] - (uint32_t)noise[i]) & most) != 0;
+        some += ((noisy[i] - y[i]) & most) != 0;
+        y[i] = noisy[i];
+    }
+    if (other > 0 || some == 0) {
+        federation_break(f,
+                         "S19: round %u: %u fields have other noise than the helper keeps, %u "
+                         "have some",
+                         round, other, some);
+    }
+    f->noises += kept;
+    fedserver_reply_free(&reply);
+    free(noise);
+    free(noisy);
+    free(masks);
+}
+
 /** Add what the updates of a private round change, each without its mask. */
 static fed_status apply_private(federation *f, const fed_layout *layout, uint32_t round,
                                 float *values) {
     uint32_t *y = calloc(f->ring.shape.fields, sizeof *y);
     float *change = calloc(layout->size, sizeof *change);
     assert_true(y != NULL && change != NULL);
-    fed_privacy_draw(1, round, f->ring.draw);
+    fed_privacy_draw(1, f->setup->noisy ? 0 : round, f->ring.draw);
     for (size_t k = 0; k < f->ledger.count; k++) {
         if (f->ledger.entries[k].round == round) {
             unmask(f, &f->ring, &f->ledger.entries[k], y);
         }
+    }
+    if (f->setup->noisy) {
+        add_noise(f, round, y);
     }
     (void)fedcodec_ring_sums(&f->ring, y);
     fedcodec_ring_change(&f->ring, y, (double)fed_ledger_round(&f->ledger, round), change);
@@ -317,6 +388,9 @@ static fed_status apply_private(federation *f, const fed_layout *layout, uint32_
 
 static fed_status apply(federation *f, const fed_layout *layout, uint32_t round, float *values,
                         fed_error *err) {
+    if (f->setup->noisy && !f->setup->helped) {
+        return FED_OK; /* nobody but the coordinator knows the noise */
+    }
     return f->setup->helped   ? apply_private(f, layout, round, values)
            : f->setup->median ? fed_ledger_median(&f->ledger, layout, round, values, err)
                               : fed_ledger_apply(&f->ledger, layout, round, values, err);
@@ -432,7 +506,7 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
 static void check_openings(federation *f, uint32_t rounds) {
     const bool seen = f->process[FEDERATION_HELPER].plan != NULL;
     for (uint32_t round = 1; round <= rounds; round++) {
-        if (seen && f->opening[round] == 0) {
+        if (seen && f->reply[round].digest == 0) {
             federation_break(f, "S20: round %u has committed, and was never opened", round);
         }
     }
@@ -463,14 +537,18 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
             server->store->task_find(server->db, FEDSERVER_PICK_ID, 1, &stored, &err));
         f->ring.shape = fedserver_private_fields(&stored, &arch.layout);
     }
-    check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), plain);
+    const bool known = plain && (f->setup->helped || !f->setup->noisy);
+    check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), known);
     if (f->setup->helped) {
         check_openings(f, (uint32_t)number(task, "version"));
+    }
+    if (f->setup->helped && f->setup->noisy && f->noises == 0) {
+        federation_break(f, "S19: the helper keeps no round's noise");
     }
     const bool apart = f->task != 0 && !f->setup->shared;
     const unsigned tasks = apart ? f->setup->tasks : 1;
     /* Levels are rounded at random: D4 of a private task has tests of a device alone. */
-    const unsigned devices = f->setup->helped ? 0 : f->setup->devices;
+    const unsigned devices = f->setup->helped || f->setup->noisy ? 0 : f->setup->devices;
     for (unsigned k = apart ? (unsigned)f->task - 1 : 0; k < devices; k += tasks) {
         /* With weights or lossy codecs, the values are no multiples of 2^-10, and adding a training
          * in float32 rounds. */
