@@ -109,6 +109,13 @@ static fed_status read_rule(const char *text, float learning_rate, fed_optimizer
     size_t k;
     fed_word name = fed_word_take(&text, ":");
     FED_TRY(find(rules, sizeof rules / sizeof rules[0], "optimizer", name, &k, err));
+    const char *key = strstr(text, "learning_rate=");
+    if (!FED_SMALL && key != NULL && strchr(":,", key[-1]) != NULL) { /* text begins with : */
+        return fed_fail(err, FED_EINVAL,
+                        "optimizer %s calls its learning rate lr: write %s:lr=0.01, or give the "
+                        "key learning_rate beside the optimizer",
+                        rules[k].name, rules[k].name);
+    }
     part rule = rules[k];
     rule.param[0].preset = (double)learning_rate;
     optimizer->rule = (fed_rule)k;

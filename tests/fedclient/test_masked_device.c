@@ -1,6 +1,8 @@
 /* A device whose updates only a helper and the coordinator together can read: seeds, and the
  * device's own floor. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "fed_cases.h"
 #include "fed_device.h"
 #include "fedclient/state/record.h"
@@ -226,6 +228,31 @@ FED_TEST_WITH(a_larger_epsilon_than_the_devices_own_is_declined, fed_device *d) 
 FED_TEST_WITH(a_task_without_a_promise_is_declined_where_the_device_wants_one, fed_device *d) {
     d->options.most_epsilon = 4;
     decline(d, "promises no epsilon");
+}
+
+static void refuse_options(fed_device *d, const char *why) {
+    fedclient *client = NULL;
+    assert_fed_status(fedclient_open(&d->options, &client, &d->err), FED_EINVAL);
+    assert_fed_says(d->err, why);
+}
+
+FED_TEST_WITH(a_floor_that_makes_no_sense_is_refused, fed_device *d) {
+    const float wrong[] = {-1, NAN, INFINITY};
+    for (size_t k = 0; k < 3; k++) {
+        d->options.most_epsilon = wrong[k];
+        refuse_options(d, "is a number above 0, or 0 for any");
+    }
+    d->options.most_epsilon = 0;
+    d->options.private_only = true;
+    refuse_options(d, "get helper.pem from the helper's party");
+}
+
+/* The fake's rounds commit with 20 devices. */
+FED_TEST_WITH(a_device_for_private_tasks_only_wants_twenty_devices, fed_device *d) {
+    d->options.helper = d->fake.privacy.helper_key[0];
+    d->options.private_only = true;
+    d->fake.privacy.minimum = 19;
+    decline(d, "commit with 19 devices; this device wants 20");
 }
 
 FED_TEST_WITH(another_helpers_key_is_refused, fed_device *d) {
