@@ -35,6 +35,23 @@ typedef struct fedtrain_conv {
     size_t out, out_pad;   /* out_pad is out, rounded up to whole vectors */
 } fedtrain_conv;
 
+/* Winograd's F(2x2, 3x3): 16 elements for each tile of 2x2 outputs, and how many tiles are
+ * transformed at once. Channels come in multiples of FEDTRAIN_WINOGRAD. */
+enum { FEDTRAIN_ELEMENTS = 16, FEDTRAIN_TILES = 32, FEDTRAIN_WINOGRAD = 16 };
+
+/** A convolution with 3x3 filters, stride 1 and padding 1 of a batch of pictures, float32[batch,
+ * 2 rows, 2 columns, in], to as many positions of `out` channels. */
+typedef struct fedtrain_winograd {
+    size_t batch, rows, columns; /* rows and columns of tiles */
+    size_t in, out;              /* multiples of FEDTRAIN_WINOGRAD */
+    const float *zeros;          /* float32[4, in] */
+} fedtrain_winograd;
+
+/** Number of floats of scratch memory that the kernels winograd and winograd_weight_grad need. */
+static inline size_t fedtrain_winograd_scratch(size_t in, size_t out) {
+    return FEDTRAIN_ELEMENTS * (FEDTRAIN_TILES * (in + out) + 2 * FEDTRAIN_SLACK);
+}
+
 /**
  * A convolution whose output gradient is mostly 0. Its weights are float32[out, kh, row_pad]: kw *
  * in values that lie side by side in a picture, then padding. If several rows of the kernel share
@@ -219,6 +236,20 @@ typedef struct fedtrain_kernels {
                  float *y);
     void (*conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
                              float *packed_grad);
+
+    /*
+     * Convolutions with 3x3 filters by Winograd's F(2x2, 3x3).
+     * winograd_weights transforms packed float32[3, 3, size], size = in * out, to u float32[16,
+     * size]; winograd_weights_grad transforms the gradient of u to that of packed.
+     * winograd: start float32[out], a bias: y <- start + the sums; NULL: y <- y + the sums.
+     * winograd_weight_grad adds to du.
+     */
+    void (*winograd)(const fedtrain_winograd *w, const float *u, const float *start, const float *x,
+                     float *y, float *scratch);
+    void (*winograd_weight_grad)(const fedtrain_winograd *w, const float *x, const float *dy,
+                                 float *du, float *scratch);
+    void (*winograd_weights)(size_t size, const float *packed, float *u);
+    void (*winograd_weights_grad)(size_t size, const float *du, float *packed);
 
     /*
      * The convolution's gradients if a max-pool follows.   by_position: a sparse matrix with a row

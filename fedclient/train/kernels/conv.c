@@ -4,9 +4,7 @@
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"
 
-enum { HEIGHT_3 = WIDE ? 8 : 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_LOW : HEIGHT_1 };
-
-#define WIDEST (FED_SMALL ? 1 : 3)
+enum { HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_LOW : HEIGHT_1 };
 
 /* Fewer positions do not pay for loading and storing a tile of the weights' gradient. */
 enum { DEEP_ENOUGH = 128 };
@@ -81,12 +79,12 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
         case 1:
             forward_row(b, x, y, HEIGHT_ONE, 1);
             break;
-#if WIDEST >= 2
+#if !FED_SMALL
         case 2:
             forward_row(b, x, y, HEIGHT_2, 2);
             break;
 #endif
-#if WIDEST >= 3
+#if !FED_SMALL
         case 3:
             forward_row(b, x, y, HEIGHT_3, 3);
             break;
@@ -161,16 +159,10 @@ static void forward_tail(const fedtrain_conv *c, const float *columns, const flo
     }
 }
 
-/* Return the width of blocks of equal width, none of which is over WIDEST vectors. */
-static size_t vectors_at_once(size_t vectors) {
-    const size_t blocks = (vectors + WIDEST - 1) / WIDEST;
-    return (vectors + blocks - 1) / blocks;
-}
-
 void PRODUCT(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
                    float *y) {
     const size_t tail = has_tail(c) ? c->out % LANES : 0, out = c->out - tail;
-    const size_t width = vectors_at_once((out + LANES - 1) / LANES);
+    const size_t width = tile_width((out + LANES - 1) / LANES);
     size_t runs = WEIGHTS_AT_ONCE / (c->run * width * LANES + 1) + 1;
     if (tail > 0) {
         forward_tail(c, columns + out, start != NULL ? start + out : NULL, x, y + out);
@@ -227,12 +219,12 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
         case 1:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_ONE, 1);
             break;
-#if WIDEST >= 2
+#if !FED_SMALL
         case 2:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_2, 2);
             break;
 #endif
-#if WIDEST >= 3
+#if !FED_SMALL
         case 3:
             weight_run(c, rows, from, dy, dcolumns, HEIGHT_3, 3);
             break;
@@ -245,7 +237,7 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
 
 void PRODUCT(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
                                float *dcolumns) {
-    const size_t width = vectors_at_once(c->out_pad / LANES),
+    const size_t width = tile_width(c->out_pad / LANES),
                  deep_enough = DEEP_ENOUGH / (c->columns + 1) + 1;
     size_t at_once = PICTURE_AT_ONCE / (c->x_row + c->y_row) + 1;
     at_once = at_once > deep_enough ? at_once : deep_enough;

@@ -57,6 +57,12 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows);
 void KERNEL(im2col)(const fedtrain_im2col *l, const float *x, float *unrolled);
+void KERNEL(winograd)(const fedtrain_winograd *w, const float *u, const float *start,
+                      const float *x, float *y, float *scratch);
+void KERNEL(winograd_weight_grad)(const fedtrain_winograd *w, const float *x, const float *dy,
+                                  float *du, float *scratch);
+void KERNEL(winograd_weights)(size_t size, const float *packed, float *u);
+void KERNEL(winograd_weights_grad)(size_t size, const float *du, float *packed);
 void KERNEL(maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 
 #endif

@@ -3,12 +3,23 @@
 #ifndef FEDTRAIN_TILE_H
 #define FEDTRAIN_TILE_H
 
+#include "fed/small.h"
 #include "fedclient/train/kernels/product.h"
 
 /* A tile holds `height` x `vectors` sums, as many as leave registers for their operands. AVX-512
  * has 32 registers, AVX2 16. */
 enum { WIDE = LANES == 16, MAX_HEIGHT = 16, MAX_VECTORS = 3 };
 enum { HEIGHT_1 = WIDE ? 16 : 8, HEIGHT_2 = WIDE ? 8 : 4 }; /* of a tile 1 or 2 vectors wide */
+enum { HEIGHT_3 = WIDE ? 8 : 4 };
+
+/* The widest tile of a small build is 1 vector wide. */
+#define WIDEST (FED_SMALL ? 1 : MAX_VECTORS)
+
+/* Return the width of blocks of equal width, none of which is over WIDEST vectors. */
+KERNEL_INLINE size_t tile_width(size_t vectors) {
+    const size_t blocks = (vectors - 1) / WIDEST + 1; /* vectors is not 0 */
+    return (vectors - 1) / blocks + 1;
+}
 
 typedef vec tile[MAX_HEIGHT][MAX_VECTORS];
 

@@ -38,6 +38,10 @@ typedef struct conv {
     /* Copies of packed, x and dy for kernels that multiply bfloat16: each 32-bit word holds a pair
      * of bfloat16 values (kernels.h). x_pairs, dy_pairs: of one sample. NULL: other kernels. */
     float *packed_pairs, *x_pairs, *dy_pairs;
+
+    /* Of a convolution by Winograd's transform: transformed weights, and their gradient; NULL:
+     * another convolution. pad: float32[4, channels], zeros. */
+    float *u, *du, *tiles, *pad;
     fast_conv_pooled pooled;
 } conv;
 
@@ -196,6 +200,24 @@ static void plan_pairs(const fast_net *f, const fast_node *s, size_t packed, con
     own->dy_pairs = fedtrain_fast_take(a, FAST_SHARED, dy > out ? dy : out);
 }
 
+/* Return whether the kernels of winograd.c can do this convolution. */
+static bool fits_winograd(const fast_net *f, const fast_node *s) {
+    const fed_layer *l = s->layer;
+    return !FED_SMALL && fedtrain_fast_pairs(f) == NULL && s->merged == NULL && l->groups == 1 &&
+           l->kh == 3 && l->kw == 3 && l->stride == 1 && l->pad == 1 && l->in.h % 2 == 0 &&
+           l->in.w % 2 == 0 && l->in.c % FEDTRAIN_WINOGRAD == 0 &&
+           l->out.c % FEDTRAIN_WINOGRAD == 0;
+}
+
+/* The backward pass transforms dy as the forward pass does x. */
+static void plan_winograd(const fast_node *s, conv *own, fast_arena *a) {
+    const size_t in = s->layer->in.c, out = s->layer->out.c, u = FEDTRAIN_ELEMENTS * in * out;
+    own->u = fedtrain_fast_take(a, FAST_SHARED, u);
+    own->du = own->u; /* dx is complete before the weights' gradient begins */
+    own->tiles = fedtrain_fast_take(a, FAST_SHARED, fedtrain_winograd_scratch(in, out));
+    own->pad = fedtrain_fast_take(a, FAST_WORKSPACE, 4 * (in > out ? in : out));
+}
+
 static void conv_plan(fast_net *f, fast_node *s, fast_arena *a) {
     conv *own = s->own;
     const fed_layer *l = s->layer;
@@ -213,8 +235,10 @@ static void conv_plan(fast_net *f, fast_node *s, fast_arena *a) {
         fedtrain_fast_take(a, FAST_WORKSPACE, most_runs((size_t)l->kh * l->kw, own->filters.in));
     own->start = fedtrain_fast_take(a, FAST_WORKSPACE, own->groups * c->out_pad);
     own->bias_grad = own->start;
-    own->x =
-        l->pad == 0 ? NULL : fedtrain_fast_take(a, FAST_SHARED, padded_size(&own->x_padded, l->in));
+    const bool winograd = fits_winograd(f, s);
+    own->x = l->pad == 0 || winograd
+                 ? NULL
+                 : fedtrain_fast_take(a, FAST_SHARED, padded_size(&own->x_padded, l->in));
     if (s->merged != NULL) {
         fedtrain_conv_pooled_plan(f, s, packed, &own->pooled, a);
         own->packed = own->pooled.packed;
@@ -225,6 +249,9 @@ static void conv_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->packed_grad = fedtrain_fast_take(a, FAST_WORKSPACE, packed);
     if (s->in[0]->trained) {
         plan_phases(l, lanes, own, a);
+    }
+    if (winograd) {
+        plan_winograd(s, own, a);
     }
     plan_pairs(f, s, packed, own, a);
 }
@@ -311,11 +338,31 @@ static const float *grad_operand(const fast_net *f, const fedtrain_conv *c, cons
     return pairs;
 }
 
+static fedtrain_winograd winograd_of(const fed_layer *l, const conv *own, size_t batch) {
+    return (fedtrain_winograd){.batch = batch,
+                               .rows = l->in.h / 2U,
+                               .columns = l->in.w / 2U,
+                               .in = l->in.c,
+                               .out = l->out.c,
+                               .zeros = own->pad};
+}
+
+static void winograd_forward(const fast_net *f, const fast_node *s, size_t batch) {
+    const conv *own = s->own;
+    const fedtrain_winograd w = winograd_of(s->layer, own, batch);
+    f->kernels->winograd_weights(w.in * w.out, own->packed, own->u);
+    f->kernels->winograd(&w, own->u, own->start, s->in[0]->data, s->out->data, own->tiles);
+}
+
 static void conv_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     conv *own = s->own;
     const fed_layer *l = s->layer;
     const fedtrain_conv c = as_one_row(own->sizes);
     load_weights(f, l, pass->params, own);
+    if (!FED_SMALL && own->u != NULL) {
+        winograd_forward(f, s, pass->batch);
+        return;
+    }
     pair_weights(f, &c, own->groups, own->packed, own->packed_pairs);
     clear_padding(&own->x_padded, l->in, own->x);
     for (size_t b = 0; b < pass->batch; b++) {
@@ -409,6 +456,33 @@ static void tiled_backward(const fast_net *f, fast_node *s, float *bias, const f
     fedtrain_fast_grad_done(w, weight, grad, l->out.c * depth);
 }
 
+/* The input's gradient is the convolution of dy with the flipped filters. */
+static void winograd_backward(const fast_net *f, fast_node *s, float *bias, const fast_flow *w) {
+    conv *own = s->own;
+    const fed_layer *l = s->layer;
+    const fast_value *in = s->in[0], *out = s->out;
+    const fedtrain_winograd sizes = winograd_of(l, own, w->pass->batch);
+    const size_t size = sizes.in * sizes.out, weight = fedtrain_fast_offset(f, l->weight);
+    if (in->grad != NULL) {
+        fedtrain_winograd back = sizes;
+        back.in = sizes.out;
+        back.out = sizes.in;
+        pack_phases(f, l, own);
+        f->kernels->winograd_weights(size, own->packed_backward, own->u);
+        f->kernels->winograd(&back, own->u, s->adds[0] ? NULL : own->zeros, out->grad, in->grad,
+                             own->tiles);
+    }
+    if (l->has_bias) {
+        f->kernels->sum_rows(out->grad, sizes.batch * fedtrain_fast_area(l->out), l->out.c, bias);
+    }
+    memset(own->du, 0, FEDTRAIN_ELEMENTS * size * sizeof *own->du);
+    f->kernels->winograd_weight_grad(&sizes, in->data, out->grad, own->du, own->tiles);
+    f->kernels->winograd_weights_grad(size, own->du, own->packed_grad);
+    float *grad = fedtrain_fast_grad_at(w, weight);
+    fedtrain_filters_unpack(f->kernels, &own->filters, own->packed_grad, grad);
+    fedtrain_fast_grad_done(w, weight, grad, 9 * size);
+}
+
 static void conv_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     conv *own = s->own;
     const fed_layer *l = s->layer;
@@ -416,6 +490,8 @@ static void conv_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     memset(bias, 0, own->groups * own->sizes.out_pad * sizeof *bias);
     if (s->merged != NULL) {
         fedtrain_conv_pooled_backward(f, s, &own->pooled, bias, w);
+    } else if (!FED_SMALL && own->u != NULL) {
+        winograd_backward(f, s, bias, w);
     } else {
         tiled_backward(f, s, bias, w);
     }
