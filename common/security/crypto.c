@@ -446,9 +446,9 @@ static fed_status issue(mbedtls_x509write_cert *draft, const identity *id,
     return sign_cert(draft, cert, err);
 }
 
-/* A group keeps the table of the generator's multiples that its first multiplication makes, which
- * is half of the work. A key of type MBEDTLS_PK_ECKEY, as mbedTLS reads it, signs with a copy of its
- * group, which is soon forgotten; one of type MBEDTLS_PK_ECDSA signs with its own. */
+/* A group keeps the table of the generator's multiples that its first multiplication makes: half of
+ * the work. A key of type MBEDTLS_PK_ECKEY, as mbedTLS reads it, signs with a copy of its group,
+ * which is soon forgotten; one of type MBEDTLS_PK_ECDSA signs with its own. */
 struct fed_issuer {
     mbedtls_x509_crt ca;
     mbedtls_pk_context key;        /* MBEDTLS_PK_ECKEY, which mbedTLS can write */
