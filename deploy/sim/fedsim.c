@@ -11,22 +11,12 @@
 #include "deploy/sim/report/results.h"
 #include "fed/command_line.h"
 
-static const char usage[] =
-    "usage: fedsim run [SCENARIO] [key=value ...] [--out DIR] [--resume]\n"
-    "       fedsim report DIR... [--out FILE.html]\n"
-    "       fedsim keys\n"
-    "       fedsim --help | --version\n"
-    "\n"
-    "run     trains as a scenario says: a file of lines `key = value`; keys given here override\n"
-    "        the file's. A value with alternatives, 'a | b', or a range, 1..5, makes a grid of "
-    "runs;\n"
-    "        'strategy,learning_rate = fedavg,.05 | fedadam,.01' varies two keys together.\n"
-    "        Results go to DIR (results/SCENARIO); --resume continues what was stopped there.\n"
-    "report  compares runs: prints a table, and writes plots to FILE.html. For a single DIR, a\n"
-    "        run or a grid, it writes DIR/report.html again.\n"
-    "keys    lists the keys of a scenario\n"
-    "\n"
-    "fedsim COMMAND --help says more.\n";
+static const char usage[] = "usage: fedsim COMMAND ...\n"
+                            "       fedsim --help | --version\n"
+                            "  run     run a federation as a scenario says\n"
+                            "  report  compare runs, as a table and as plots\n"
+                            "  keys    list the keys of a scenario\n"
+                            "fedsim COMMAND --help says more.\n";
 
 typedef struct help {
     const char *name, *text;
@@ -39,10 +29,12 @@ static const help helps[] = {
      "Run a federation as a file of lines `key = value` says, and as the keys given here say.\n"
      "\n"
      "  key=value   a key of the scenario; `fedsim keys` lists them. Quote 'a | b' and 1..5: they\n"
-     "              make a grid of runs, each in a directory of its own\n"
+     "              make a grid of runs, each in a directory of its own.\n"
+     "              'strategy,learning_rate = fedavg,.05 | fedadam,.01' varies two together\n"
      "  --out DIR   where results go; without it results/ and the scenario's name\n"
      "  --resume    go on with what was stopped in DIR, and skip what is finished there. A run\n"
      "              over https or with trainers can't go on\n"
+     "  --help      say this\n"
      "\n"
      "Ctrl-C stops a run with its results so far; a second one stops at once. Exit status: 0 "
      "done,\n"
@@ -53,7 +45,8 @@ static const help helps[] = {
      "Print a table of the runs in these directories, and of the runs of grids.\n"
      "\n"
      "  --out FILE  draw their plots over each other, too. For a single DIR, a run or a grid,\n"
-     "              DIR/report.html is written again\n"},
+     "              DIR/report.html is written again\n"
+     "  --help      say this\n"},
     {"keys",
      "usage: fedsim keys\n"
      "\n"

@@ -22,7 +22,7 @@ FED_TEST(every_command_has_help) {
     assert_runs(&sim, "report --help", 0, "usage: fedsim report");
     assert_runs(&sim, "keys -h", 0, "usage: fedsim keys");
     assert_runs(&sim, "--help", 0, "fedsim COMMAND --help says more");
-    assert_runs(&sim, "help", 0, "usage: fedsim run");
+    assert_runs(&sim, "help", 0, "usage: fedsim COMMAND");
 }
 
 FED_TEST(runs_of_two_grids_are_named_by_all_keys_that_differ) {
