@@ -231,7 +231,13 @@ static fed_status add_noise(const inquiry *q, uint32_t *y, size_t n) {
     if (q->correlated != NULL) {
         fedserver_correlated_levels(q->correlated, noise, n);
     } else {
-        status = fedserver_noise_draw(q->noise_key, q->reply->set, q->variance, noise, n);
+        const fed_private_terms *t = &q->question->terms;
+        status = fedserver_noise_draw(q->noise_key, q->reply->set, q->variance, noise,
+                                      (size_t)t->fields);
+        if (status == FED_OK) {
+            status =
+                fedserver_count_noise(&t->privacy, q->noise_key, q->reply->set, noise + t->fields);
+        }
     }
     for (size_t i = 0; i < n && status == FED_OK; i++) {
         y[i] -= (uint32_t)noise[i];
@@ -244,7 +250,7 @@ static fed_status add_noise(const inquiry *q, uint32_t *y, size_t n) {
 /* Sum the masks into packed fields, with the round's noise. */
 static fed_status sum_masks(const inquiry *q) {
     const fed_private_terms *t = &q->question->terms;
-    const size_t n = (size_t)t->fields;
+    const size_t n = (size_t)fed_private_fields(t);
     uint32_t *y = calloc(n, sizeof *y);
     q->reply->fields_len = (size_t)fed_private_packed(t->width, n);
     q->reply->fields = calloc(1, q->reply->fields_len);

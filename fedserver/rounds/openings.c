@@ -209,7 +209,7 @@ fed_status fedserver_openings_same_set(const fedserver_inquiry *q, const fedserv
 
 static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
     FED_TRY(fedserver_openings_same_set(q, reply, why));
-    const uint64_t wanted = fed_private_packed(q->terms.width, q->terms.fields);
+    const uint64_t wanted = fed_private_packed(q->terms.width, fed_private_fields(&q->terms));
     return reply->fields_len == wanted
                ? FED_OK
                : fed_fail(why, FED_EFORMAT, "an opening of this round has %llu bytes, not %zu",
@@ -238,7 +238,7 @@ fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver
         return FED_OK;
     }
     uint8_t *fields = malloc(len);
-    uint32_t *masks = malloc(ring->shape.fields * sizeof *masks);
+    uint32_t *masks = malloc(ring->shape.all * sizeof *masks);
     fed_status status = fields != NULL && masks != NULL
                             ? FED_OK
                             : fed_fail(err, FED_ENOMEM, "out of memory for a round's masks");
@@ -251,8 +251,8 @@ fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver
                           (unsigned long long)t->task.wire.id, t->round.number);
     }
     if (status == FED_OK) {
-        fed_private_unpack(fields, ring->shape.width, 0, masks, ring->shape.fields);
-        for (size_t i = 0; i < ring->shape.fields; i++) {
+        fed_private_unpack(fields, ring->shape.width, 0, masks, ring->shape.all);
+        for (size_t i = 0; i < ring->shape.all; i++) {
             sums[i] -= masks[i];
         }
     }

@@ -284,8 +284,9 @@ static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
-                          fed_error *err) {
+/* share: fedserver_weights.share of the round. */
+static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, double share,
+                          int64_t now_ms, fed_error *err) {
     /* S5 in docs/durability.md: the round is committed. */
     assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL);
     FED_TRY(fedserver_ledger_next(rounds, t, err));
@@ -293,6 +294,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
+        fedserver_ledger_adapt(t, share);
         /* S4 in docs/durability.md: the sum has exactly the updates that count in this round. */
         assert(t->sum.updates == t->round.received);
         t->lease_ends_ms = 0; /* some leases may be too old for the new round */
@@ -448,7 +450,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     say_commit(rounds, t, &row);
     say_too_long(rounds, t, row.number, row.updates, &weights);
     FED_TRY(say_who_is_bounded(rounds, t, row.number, &weights, err));
-    return move_on(rounds, t, now_ms, err);
+    return move_on(rounds, t, weights.share, now_ms, err);
 }
 
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *t,

@@ -51,6 +51,9 @@ typedef struct fedserver_weights {
     /* Of a private task: the sum of the updates is longer than it can be, so none counts. Both are
      * in levels; 0: the sum is not too long. */
     double length, longest;
+    /* Of a private task with a count (fed/privacy.h): of the updates, how many were at most clip
+     * long, from 0 to 1, as the noisy count says. NaN: unknown. */
+    double share;
 } fedserver_weights;
 
 /** Settle contributions[count], count >= 1. most: the largest share of one device; no limit if
