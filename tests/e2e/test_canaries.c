@@ -28,8 +28,9 @@
  *
  * and telling the two apart is telling N(0, 1) from N(mu, 1) with mu = C / s <= C / (z D g) <=
  * 1 / z: what Gaussian differential privacy (Dong, Roth, Su, 2019) allows for one participation
- * with this noise. Where the clip follows the updates, x is in units of the round's clip. (K participations allow sqrt(K) / z. As each round has canaries of its own, each
- * is one test of one participation.)
+ * with this noise. Where the clip follows the updates, x is in units of the round's clip. (K
+ * participations allow sqrt(K) / z. As each round has canaries of its own, each is one test of one
+ * participation.)
  *
  * The estimate, from n canaries inside and n outside: m, the mean inside; s^2, the variance about m
  * inside and about 0 outside; mu = m / s. Its variance is 1/n + mu^2 / (2 (2n - 1)), by the delta
