@@ -37,8 +37,9 @@ fed_status __wrap_fedserver_noise_draw(const uint8_t *key, const uint8_t *set,
 #define QUANTILE                                                                                   \
     ", \"epsilon\": 100, \"delta\": 1e-5, \"participations\": 2, \"clip_quantile\": 0.6"
 
-/* Let all devices send in the next round. Returns the clip that they were told. */
-static float send_all(coordinator *c, federation *f, bool masked) {
+/* Let all devices send in the next round, the first `clipped` of them longer updates than the clip.
+ * Returns the clip that they were told. */
+static float send_all(coordinator *c, federation *f, bool masked, size_t clipped) {
     for (size_t k = 0; k < DEVICES; k++) {
         f->work[k] = device_ask_work(c, &f->device[k]);
         assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
@@ -49,6 +50,7 @@ static float send_all(coordinator *c, federation *f, bool masked) {
                                      f->before, NULL),
                      200);
     for (size_t k = 0; k < DEVICES; k++) {
+        f->along = k < clipped;
         send(c, f, k, masked);
     }
     return f->work[0].privacy.clip;
@@ -82,7 +84,7 @@ static double status_clip(coordinator *c) {
 
 /* A task of two rounds. restarts: the coordinator dies before each opening and after each round.
  * who: the value of `noise`. */
-static outcome play(bool masked, bool restarts, bool along, const char *who) {
+static outcome play(bool masked, bool restarts, size_t clipped, const char *who) {
     outcome o;
     coordinator c;
     char more[200];
@@ -91,9 +93,8 @@ static outcome play(bool masked, bool restarts, bool along, const char *who) {
     draws = 0;
     coordinator_setup(&c);
     federation *f = begin_more(&c, masked, more);
-    f->along = along;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        o.clip[round] = send_all(&c, f, masked);
+        o.clip[round] = send_all(&c, f, masked, clipped);
         if (restarts) {
             coordinator_restart(&c);
         }
@@ -124,7 +125,7 @@ static void assert_same(const outcome *a, const outcome *b) {
 /* All updates are short, so all say 1: C exp(-0.2 (1 - 0.6)). Or all are clipped, and none does. */
 FED_TEST(the_clip_moves_by_the_share_of_short_updates) {
     noises = NONE;
-    const outcome shorter = play(false, false, false, ""), longer = play(false, false, true, "");
+    const outcome shorter = play(false, false, 0, ""), longer = play(false, false, DEVICES, "");
     assert_true(shorter.clip[0] == 1 && longer.clip[0] == 1);
     assert_true(fabs((double)shorter.clip[1] - exp(-0.2 * (1 - 0.6))) < 1e-6);
     assert_true(fabs((double)longer.clip[1] - exp(0.2 * 0.6)) < 1e-6);
@@ -134,7 +135,7 @@ FED_TEST(the_clip_moves_by_the_share_of_short_updates) {
 
 FED_TEST(a_helper_and_a_coordinator_make_the_same_clip_and_the_same_bits) {
     noises = FIXED;
-    const outcome plain = play(false, false, false, ""), masked = play(true, false, false, "");
+    const outcome plain = play(false, false, 2, ""), masked = play(true, false, 2, "");
     assert_true(plain.clip[1] != 1);
     assert_same(&plain, &masked);
 }
@@ -142,15 +143,15 @@ FED_TEST(a_helper_and_a_coordinator_make_the_same_clip_and_the_same_bits) {
 FED_TEST(restarts_in_between_change_nothing) {
     noises = FIXED;
     for (int masked = 0; masked < 2; masked++) {
-        const outcome once = play(masked != 0, false, true, "");
-        const outcome again = play(masked != 0, true, true, "");
+        const outcome once = play(masked != 0, false, 2, "");
+        const outcome again = play(masked != 0, true, 2, "");
         assert_same(&once, &again);
     }
 }
 
 FED_TEST(both_add_noise_to_the_count_where_both_add_noise) {
     noises = MINUS_ONE;
-    const outcome one = play(true, false, false, "helper"), both = play(true, false, false, "both");
+    const outcome one = play(true, false, 0, "helper"), both = play(true, false, 0, "both");
     /* counts of 4 - 1 and 4 - 2 */
     assert_true(fabs((double)one.clip[1] - exp(-0.2 * ((3 + 4) / 8.0 - 0.6))) < 1e-6);
     assert_true(fabs((double)both.clip[1] - exp(-0.2 * ((2 + 4) / 8.0 - 0.6))) < 1e-6);
@@ -193,7 +194,7 @@ FED_TEST(the_count_has_the_same_noise_after_a_death) {
     coordinator_setup(&c);
     c.server->rounds.apart_values = 1; /* the set is settled in a transaction of its own */
     federation *f = begin_more(&c, false, QUANTILE);
-    (void)send_all(&c, f, false);
+    (void)send_all(&c, f, false, 0);
     assert_int_equal(task_of(&c)->round.phase, FEDSERVER_ROUND_CLOSING);
     const size_t all = noise_of(&c, before);
     /* A variance of 1/4: each is 0 but for 24 of 100; fewer than 2 come once in 10^10 times. */
