@@ -182,6 +182,16 @@ static fed_status round_all(const encoding *e, uint8_t *dst, double *squares) {
     return FED_OK;
 }
 
+/* Behind the values of a round that counts short updates: 1 for a short one, -1 for another. A
+ * device that sends zeros instead of its training says neither. */
+static void put_count(const fed_privacy_fields *f, bool is_short, uint8_t *dst) {
+    packer p = {.dst = dst + f->fields / 8 * f->width};
+    if (f->all > f->fields) {
+        put(&p, is_short ? 1 : UINT32_MAX, f->width);
+        put(&p, 0, (8 - p.held) % 8);
+    }
+}
+
 fed_status fedcodec_ring_encode(const fedcodec_ring *ring, float clip, const float *x,
                                 fedcodec_ring_random random, void *user, uint8_t *dst,
                                 double *kept) {
@@ -200,6 +210,7 @@ fed_status fedcodec_ring_encode(const fedcodec_ring *ring, float clip, const flo
             if (kept != NULL) {
                 *kept = factor;
             }
+            put_count(f, factor == 1, dst);
             return FED_OK;
         }
     }
@@ -207,6 +218,16 @@ fed_status fedcodec_ring_encode(const fedcodec_ring *ring, float clip, const flo
 }
 
 /* -- Read -- */
+
+/* Is the count, if there is one, 1 or -1, with zeros behind it? */
+static bool is_count(const fed_privacy_fields *f, const uint8_t *src) {
+    unpacker u = {.src = src + f->fields / 8 * f->width};
+    if (f->all == f->fields) {
+        return true;
+    }
+    const int32_t count = as_signed(take(&u, f->width), f->width);
+    return (count == 1 || count == -1) && u.bits == 0;
+}
 
 fed_status fedcodec_ring_check(const fedcodec_ring *ring, const uint8_t *src, size_t len,
                                fed_error *why) {
@@ -230,28 +251,30 @@ fed_status fedcodec_ring_check(const fedcodec_ring *ring, const uint8_t *src, si
                         "the levels have norm %.6g; up to %.6g is allowed: the device did not clip",
                         sqrt((double)squares), f->reach);
     }
-    return FED_OK;
+    return is_count(f, src)
+               ? FED_OK
+               : fed_fail(why, FED_EFORMAT, "the count behind the values is neither 1 nor -1");
 }
 
 void fedcodec_ring_add(const fedcodec_ring *ring, const uint8_t *src, uint32_t *y) {
     unpacker u = {.src = src};
-    for (size_t i = 0; i < ring->shape.fields; i++) {
+    for (size_t i = 0; i < ring->shape.all; i++) {
         y[i] += take(&u, ring->shape.width);
     }
 }
 
 void fedcodec_ring_subtract(const fedcodec_ring *ring, const uint8_t *src, uint32_t *y) {
     unpacker u = {.src = src};
-    for (size_t i = 0; i < ring->shape.fields; i++) {
+    for (size_t i = 0; i < ring->shape.all; i++) {
         y[i] -= take(&u, ring->shape.width);
     }
 }
 
 double fedcodec_ring_sums(const fedcodec_ring *ring, uint32_t *y) {
     double squares = 0;
-    for (size_t i = 0; i < ring->shape.fields; i++) {
+    for (size_t i = 0; i < ring->shape.all; i++) {
         const int32_t sum = as_signed(y[i], ring->shape.width);
-        squares += (double)sum * (double)sum;
+        squares += i < ring->shape.fields ? (double)sum * (double)sum : 0;
         y[i] = (uint32_t)sum;
     }
     return sqrt(squares);

@@ -38,6 +38,11 @@ unsigned fed_privacy_width(unsigned bits, uint32_t cohort, double sigma2) {
     return width <= 32 ? width : 0;
 }
 
+double fed_privacy_count_sigma2(const fed_privacy *privacy) {
+    const double sigma = (double)privacy->goal / 10;
+    return privacy->counted && privacy->sigma2 > 0 ? sigma * sigma : 0;
+}
+
 static size_t rounded_up(size_t k, uint32_t block) {
     return (k + block - 1) / block * block;
 }
@@ -61,7 +66,11 @@ fed_privacy_fields fed_privacy_shape(const fed_privacy *privacy, unsigned bits, 
     f.fields = rounded_up(f.sent, f.block);
     f.step = fed_privacy_step(privacy->clip, f.sent, bits);
     f.reach = fed_privacy_reach(privacy->clip, f.step, f.fields);
-    f.width = fed_privacy_width(bits, privacy->cohort, privacy->sigma2);
+    f.all = f.fields + privacy->counted;
+    const double count = fed_privacy_count_sigma2(privacy);
+    f.width =
+        fed_privacy_width(bits, privacy->cohort, count > privacy->sigma2 ? count : privacy->sigma2);
     f.bytes = (f.fields / 8) * f.width; /* the fields are a multiple of 64 */
+    f.bytes += privacy->counted ? (f.width + 7) / 8 : 0;
     return f;
 }

@@ -4,6 +4,8 @@
 
 #include "fed/privacy.h"
 
+enum { COUNTED = 0x80 /* a bit of the byte `helpers` */ };
+
 void fed_privacy_draw(uint64_t task, uint32_t round, uint8_t draw[FED_SHA256_SIZE]) {
     uint8_t text[4 + 8 + 4];
     fed_writer w;
@@ -31,7 +33,7 @@ void fed_privacy_write(fed_writer *w, const fed_privacy *privacy) {
     fed_write_f32(w, privacy->delta);
     fed_write_u32(w, privacy->participations);
     fed_write_u32(w, privacy->apart);
-    fed_write_u8(w, privacy->helpers);
+    fed_write_u8(w, (uint8_t)(privacy->helpers | (privacy->counted ? COUNTED : 0)));
     fed_write_bytes(w, privacy->helper_key, (size_t)privacy->helpers * FED_SEAL_KEY);
     if (privacy->helpers > 0) {
         fed_write_u64(w, privacy->generation);
@@ -58,6 +60,8 @@ fed_status fed_privacy_read(fed_reader *r, fed_privacy *privacy) {
         t.participations = fed_read_u32(r);
         t.apart = fed_read_u32(r);
         t.helpers = fed_read_u8(r);
+        t.counted = (t.helpers & COUNTED) != 0;
+        t.helpers &= COUNTED - 1;
         allowed = allowed && t.helpers <= FED_HELPERS && holds(&t);
         for (unsigned k = 0; k < t.helpers && k < FED_HELPERS; k++) {
             const uint8_t *key = fed_read_bytes(r, FED_SEAL_KEY);

@@ -11,7 +11,7 @@
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | FED_CAN_LONG | FED_CAN_EDEN |
-                         FED_CAN_NO_LOSS | FED_CAN_NO_ACCURACY | FED_CAN_PRIVATE |
+                         FED_CAN_NO_LOSS | FED_CAN_NO_ACCURACY | FED_CAN_PRIVATE | FED_CAN_COUNT |
                          fed_task_capabilities() | (FED_SMALL ? 0 : FED_CAN_LAYOUT) |
                          (client->lists ? FED_CAN_TASKS : 0) | (client->heard ? 0 : FED_STARTED);
     const uint32_t none = (client->options.downloads != NULL ? 0 : FED_CAN_URL) |

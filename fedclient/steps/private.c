@@ -156,7 +156,7 @@ static fed_status mask(const fedclient *client, const fedclient_job *job, const 
         status = fed_private_seal(&terms, job->assignment.lease, key, sealed, seeds, &err);
     }
     for (unsigned k = 0; k < job->assignment.privacy.helpers && status == FED_OK; k++) {
-        status = fed_private_mask_packed(seeds[k], ring->shape.width, fields, ring->shape.fields);
+        status = fed_private_mask_packed(seeds[k], ring->shape.width, fields, ring->shape.all);
     }
     fed_wipe(seeds, sizeof seeds);
     fed_wipe(key, sizeof *key);

@@ -118,7 +118,8 @@ static fed_status report_round(void *user, const fedserver_round_row *row, fed_e
                                          .delta_bytes = row->delta_bytes,
                                          .measured = row->measured,
                                          .accuracy = row->accuracy,
-                                         .test_loss = row->test_loss};
+                                         .test_loss = row->test_loss,
+                                         .clip = row->clip};
     return h->visit(h->user, &entry, err);
 }
 

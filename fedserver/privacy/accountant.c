@@ -78,6 +78,11 @@ double fedserver_privacy_z(double epsilon, double delta, uint32_t participations
     return sqrt((double)participations * length / (2 * fedserver_privacy_rho(epsilon, delta)));
 }
 
+double fedserver_privacy_values_z(double z, uint32_t goal) {
+    const double count = (double)goal / 10;
+    return count > z ? 1 / sqrt(1 / (z * z) - 1 / (count * count)) : 0;
+}
+
 double fedserver_privacy_cost(double z, uint32_t apart) {
     assert(z > 0);
     double c[FEDSERVER_APART_MOST];

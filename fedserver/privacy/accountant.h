@@ -51,6 +51,17 @@ double fedserver_privacy_coefficients(uint32_t apart, double c[FEDSERVER_APART_M
  * delta. Nobody chooses z. */
 double fedserver_privacy_z(double epsilon, double delta, uint32_t participations, uint32_t apart);
 
+/**
+ * The noise multiplier of the values of a round that counts short updates, too (`clip_quantile`):
+ * (z^-2 - z_count^-2)^(-1/2). A count moves by at most 1, and has noise of the deviation z_count =
+ * goal / 10. Values and count together cost what values alone cost with z. 0: the count alone costs
+ * more; goal is at most 10 z.
+ *
+ * Paper: Andrew, Thakkar, McMahan, Ramaswamy, "Differentially private learning with adaptive
+ * clipping", 2021, theorem 1.
+ */
+double fedserver_privacy_values_z(double z, uint32_t goal);
+
 /** The length of the noise that `rounds` rounds leave in a sum of all of them, of that of
  * independent noise with the same z: below 1 where apart is above 1. */
 double fedserver_privacy_share(uint32_t apart, uint32_t rounds);

@@ -250,7 +250,11 @@ static fed_status add_noise(const inquiry *q, uint32_t group, uint32_t *y, size_
     if (q->correlated != NULL) {
         fedserver_correlated_levels(q->correlated, noise, n);
     } else {
-        status = fedserver_noise_draw(q->noise_key, set, q->variance, noise, n);
+        const fed_private_terms *t = &q->question->terms;
+        status = fedserver_noise_draw(q->noise_key, set, q->variance, noise, (size_t)t->fields);
+        if (status == FED_OK) {
+            status = fedserver_count_noise(&t->privacy, q->noise_key, set, noise + t->fields);
+        }
     }
     for (size_t i = 0; i < n && status == FED_OK; i++) {
         y[i] -= (uint32_t)noise[i];
@@ -263,7 +267,7 @@ static fed_status add_noise(const inquiry *q, uint32_t group, uint32_t *y, size_
 /* Sum the masks of a group into packed fields, with noise. y: scratch of all fields. */
 static fed_status sum_group(const inquiry *q, uint32_t group, uint32_t *y, uint8_t *packed) {
     const fed_private_terms *t = &q->question->terms;
-    const size_t n = (size_t)t->fields;
+    const size_t n = (size_t)fed_private_fields(t);
     memset(y, 0, n * sizeof *y);
     for (size_t k = 0; k < q->question->count; k++) {
         if (q->group[k] == group) {
@@ -277,8 +281,9 @@ static fed_status sum_group(const inquiry *q, uint32_t group, uint32_t *y, uint8
 
 static fed_status sum_masks(const inquiry *q) {
     const fed_private_terms *t = &q->question->terms;
-    const size_t each = (size_t)fed_private_packed(t->width, t->fields);
-    uint32_t *y = malloc((size_t)t->fields * sizeof *y);
+    const size_t n = (size_t)fed_private_fields(t);
+    const size_t each = (size_t)fed_private_packed(t->width, n);
+    uint32_t *y = malloc(n * sizeof *y);
     q->reply->fields_len = q->question->groups * each;
     q->reply->fields = calloc(q->question->groups, each);
     fed_status status = y != NULL && q->reply->fields != NULL ? FED_OK : FED_ENOMEM;

@@ -3,6 +3,7 @@
 #include "fedserver/privacy/promised_noise.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "fedcodec/ring.h"
 #include "fedserver/privacy/correlated.h"
@@ -25,9 +26,15 @@ static bool is_promise(const fed_privacy *p) {
            p->apart <= FEDSERVER_APART_MOST;
 }
 
+/* 0: no noise of the values is enough. */
+static double least_z(const fed_privacy *p) {
+    const double z =
+        fedserver_privacy_z((double)p->epsilon, (double)p->delta, p->participations, p->apart);
+    return p->counted ? fedserver_privacy_values_z(z, p->goal) : z;
+}
+
 static double least_sigma2(const fed_privacy *p, double reach) {
-    const double sigma = reach * fedserver_privacy_z((double)p->epsilon, (double)p->delta,
-                                                     p->participations, p->apart);
+    const double sigma = reach * least_z(p);
     return fmax(sigma * sigma, FEDSERVER_VARIANCE_LEAST);
 }
 
@@ -48,6 +55,12 @@ fed_status fedserver_promised_noise(const fed_private_terms *terms, fedserver_va
         return fed_fail(why, FED_EINVAL,
                         "the fields do not follow from codec_up, clip and the values sent");
     }
+    if (least_z(p) == 0 || (p->counted && p->apart > 1)) {
+        return fed_fail(why, FED_EINVAL,
+                        "the count of short updates needs a goal above 10 z, and apart 1; the goal "
+                        "is %u",
+                        p->goal);
+    }
     const double least = least_sigma2(p, shape.reach);
     if (!(p->sigma2 >= least * (1 - SLACK))) {
         return fed_fail(why, FED_EINVAL,
@@ -61,6 +74,20 @@ fed_status fedserver_promised_noise(const fed_private_terms *terms, fedserver_va
                ? FED_OK
                : fed_fail(why, FED_EINVAL, "the variance of the noise, %.6g, is too large",
                           p->sigma2);
+}
+
+fed_status fedserver_count_noise(const fed_privacy *privacy, const uint8_t key[FEDSERVER_NOISE_KEY],
+                                 const uint8_t set[FED_SHA256_SIZE], int64_t *noise) {
+    uint8_t text[5 + FED_SHA256_SIZE] = "count", own[FED_SHA256_SIZE];
+    const double sigma2 = fed_privacy_count_sigma2(privacy);
+    fedserver_variance variance;
+    if (sigma2 == 0) {
+        return FED_OK;
+    }
+    memcpy(text + sizeof text - FED_SHA256_SIZE, set, FED_SHA256_SIZE);
+    fed_sha256(text, sizeof text, own);
+    FED_TRY(fedserver_variance_of(fmax(sigma2, FEDSERVER_VARIANCE_LEAST), &variance));
+    return fedserver_noise_draw(key, own, variance, noise, 1);
 }
 
 void fedserver_promise_bytes(const fed_privacy *privacy, uint8_t bytes[FEDSERVER_PROMISE]) {

@@ -12,7 +12,8 @@
  *
  * D, the longest vector of levels, follows from codec_up, clip, k and k', which each device of the
  * round signs as it knows them. Another machine's logarithm may differ in its last bits, so sigma2
- * may be below by a billionth.
+ * may be below by a billionth. Where updates are counted, the values need more noise, and goal
+ * decides how much (fedserver_privacy_values_z).
  *
  * *variance  of the noise to draw, at least sigma2; unchanged where nothing is promised. Where
  *            apart is above 1: that of fedserver_correlated_variance
@@ -20,6 +21,11 @@
  */
 fed_status fedserver_promised_noise(const fed_private_terms *terms, fedserver_variance *variance,
                                     fed_error *why) FED_CHECKED;
+
+/** Draw the noise of a round's count, if there is one: noise[1]. Its bits are unrelated to those of
+ * the same set's other noise. key, set: as for fedserver_noise_draw. FED_ENOMEM. */
+fed_status fedserver_count_noise(const fed_privacy *privacy, const uint8_t key[FEDSERVER_NOISE_KEY],
+                                 const uint8_t set[FED_SHA256_SIZE], int64_t *noise) FED_CHECKED;
 
 /** What the rounds of one task have in common, as bytes: its promise. */
 enum { FEDSERVER_PROMISE = 16 };

@@ -16,7 +16,7 @@ fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
         .trained = fedserver_trained(layout),
         .strategy = *strategy,
         .acc = all || shape != NULL ? NULL : calloc(layout->size, sizeof *made.acc),
-        .fields = shape != NULL ? calloc(shape->fields, sizeof *made.fields) : NULL,
+        .fields = shape != NULL ? calloc(shape->all, sizeof *made.fields) : NULL,
         .decoded = all || changes ? malloc(layout->size * sizeof *made.decoded) : NULL};
     if (shape != NULL) {
         made.shape = *shape;
@@ -44,7 +44,7 @@ void fedserver_sum_clear(fedserver_sum *sum) {
         memset(sum->acc, 0, sum->size * sizeof *sum->acc);
     }
     if (sum->fields != NULL) {
-        memset(sum->fields, 0, sum->shape.fields * sizeof *sum->fields);
+        memset(sum->fields, 0, sum->shape.all * sizeof *sum->fields);
     }
     fedserver_device_counts_clear(&sum->counts);
     sum->updates = 0;

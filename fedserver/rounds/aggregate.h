@@ -17,7 +17,7 @@
 typedef struct fedserver_sum {
     /* [size]: sum of weight * rint(value * 2^30). NULL: the strategy needs all updates at once */
     int64_t *acc;
-    /* Of a private task instead of acc, [shape.fields]: the sum of all fields modulo 2^32. */
+    /* Of a private task instead of acc, [shape.all]: the sum of all fields modulo 2^32. */
     uint32_t *fields;
     fed_privacy_fields shape;
     /* [size]: an update's decoded values; NULL: they are added straight from the message */

@@ -3,6 +3,7 @@
 #include "fedserver/rounds/ledger.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "fed/crypto.h"
 #include "fedserver/privacy/correlated.h"
 #include "fedserver/privacy/grouping.h"
+#include "fedserver/privacy/promised_noise.h"
 #include "fedserver/task/private_task.h"
 
 static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_error *err) {
@@ -25,9 +27,34 @@ static fed_status note_row(void *user, const fedserver_ledger_row *row, fed_erro
     return fedserver_marks_set(&t->ledger.taken, row->device, row->taken, err);
 }
 
+/* From now on the round has this clip. The sum's shape follows from it. */
+static void set_clip(fedserver_training *t, double clip) {
+    t->task.round_clip = (float)clip;
+    if (t->sum.fields != NULL) {
+        t->sum.shape = fedserver_private_fields(&t->task, &t->arch.layout);
+    }
+}
+
+/* 0: it is the first round's, or the row is of no such task. */
+static void take_clip(fedserver_training *t, const fedserver_round_row *row) {
+    if (fedserver_task_adapts(&t->task) && row->clip > 0) {
+        set_clip(t, row->clip);
+    }
+}
+
+static fed_status note_clip(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    take_clip(user, row);
+    return FED_OK;
+}
+
 fed_status fedserver_ledger_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     fedserver_marks_free(&t->ledger.taken);
     fedserver_marks_free(&t->ledger.last);
+    if (fedserver_task_adapts(&t->task) && t->task.state != FEDSERVER_TASK_RUNNING) {
+        /* the last round's; that of a running task comes with its open round */
+        FED_TRY(rounds->store->round_each(rounds->db, t->task.wire.id, 1, note_clip, t, err));
+    }
     return fedserver_task_promises(&t->task)
                ? rounds->store->ledger_each(rounds->db, t->task.wire.id, note_row, t, err)
                : FED_OK;
@@ -35,6 +62,7 @@ fed_status fedserver_ledger_load(fedserver_rounds *rounds, fedserver_training *t
 
 void fedserver_ledger_resume(fedserver_training *t, const fedserver_round_row *row) {
     t->settled = (fedserver_settled_set){.clip = row->clip, .sigma2 = row->sigma2, .rho = row->rho};
+    take_clip(t, row);
     memcpy(t->settled.set_digest, row->set_digest, sizeof row->set_digest);
     memcpy(t->settled.noise_key, row->noise_key, sizeof row->noise_key);
 }
@@ -203,9 +231,14 @@ static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training 
     if (fedserver_task_apart(&t->task) > 1) {
         return draw_correlated(rounds, t, noise, fields, err);
     }
+    const fed_privacy told = fedserver_privacy_of(&t->task, &t->arch.layout);
     fed_status status = fedserver_variance_of(t->settled.sigma2, &variance);
     if (status == FED_OK) {
         status = fedserver_noise_draw(t->settled.noise_key, set, variance, noise, fields);
+    }
+    if (status == FED_OK) {
+        status = fedserver_count_noise(&told, t->settled.noise_key, t->settled.set_digest,
+                                       noise + fields);
     }
     return status == FED_OK ? FED_OK
                             : fed_fail(err, status, "the noise of round %u can't be drawn: %s",
@@ -214,26 +247,35 @@ static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training 
 
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *t,
                                  const fedcodec_ring *ring, uint32_t *sums, fed_error *err) {
-    const size_t fields = ring->shape.fields;
+    const size_t fields = ring->shape.fields, all = ring->shape.all;
     if (!fedserver_task_adds_noise(&t->task)) {
         return FED_OK;
     }
     /* S19 in docs/durability.md: the round is charged. */
     assert(t->settled.sigma2 > 0);
-    int64_t *noise = malloc(fields * sizeof *noise);
+    int64_t *noise = malloc(all * sizeof *noise);
     if (noise == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the noise of a round");
     }
     fed_status status = FED_OK;
     for (uint32_t g = 0; g < fedserver_task_groups(&t->task) && status == FED_OK; g++) {
         status = draw_noise(rounds, t, g, noise, fields, err);
-        for (size_t i = 0; i < fields && status == FED_OK; i++) {
-            sums[g * fields + i] += (uint32_t)noise[i];
+        for (size_t i = 0; i < all && status == FED_OK; i++) {
+            sums[g * all + i] += (uint32_t)noise[i];
         }
     }
-    fed_wipe(noise, fields * sizeof *noise);
+    fed_wipe(noise, all * sizeof *noise);
     free(noise);
     return status;
+}
+
+void fedserver_ledger_adapt(fedserver_training *t, double share) {
+    const double rate = 0.2, least = 1e-6, most = 1e6;
+    if (fedserver_task_adapts(&t->task) && !isnan(share)) {
+        const double clip = (double)fedserver_task_clip(&t->task) *
+                            exp(-rate * (share - (double)t->task.clip_quantile));
+        set_clip(t, fmin(fmax(clip, least), most));
+    }
 }
 
 fed_status fedserver_ledger_forget(fedserver_rounds *rounds, const fedserver_training *t,

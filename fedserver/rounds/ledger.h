@@ -16,6 +16,8 @@
  *                               and draws the key of the round's noise
  *     fedserver_ledger_open     when the version is made: adds the noise to the sum, unless the
  *                               helper adds it
+ *     fedserver_ledger_adapt    in the transaction that commits the round: the next round's clip,
+ *                               if it follows a quantile
  *     fedserver_ledger_next     in the transaction that commits the round, which deletes the key
  *
  * The noise is a function of key and set. So a version that is made again, after a death, has the
@@ -47,7 +49,7 @@ fed_status fedserver_ledger_charge(fedserver_rounds *rounds, fedserver_training 
 fed_status fedserver_ledger_left_out(fedserver_training *training, fed_error *err) FED_CHECKED;
 
 /** Add the noise to the opened sums of a round, all of it to each: uint32_t
- * sums[groups][ring->shape.fields], which count modulo 2^w (rounds/masked.h). Only what training
+ * sums[groups][ring->shape.all], which count modulo 2^w (rounds/masked.h). Only what training
  * and store have of the round is used, so a thread may call it. Where `apart` is above 1, the noise
  * is stored for the next rounds, in the table of openings. */
 fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_training *training,
@@ -58,6 +60,15 @@ fed_status fedserver_ledger_open(fedserver_rounds *rounds, const fedserver_train
  * round needs; of all rounds, where this is the last one. */
 fed_status fedserver_ledger_forget(fedserver_rounds *rounds, const fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
+
+/**
+ * The clip of the next round of a task with clip_quantile: C exp(-0.2 (share - clip_quantile)),
+ * from 1e-6 to 1e6. The caller stores the round, whose row has the clip. share: of the updates, how
+ * many were at most C long, as their noisy count says; NaN: unknown, and the clip stays.
+ *
+ * Paper: Andrew et al., "Differentially private learning with adaptive clipping", 2021, section 3
+ */
+void fedserver_ledger_adapt(fedserver_training *training, double share);
 
 /** The round is over. If no enrolled device has a participation left, this round becomes the task's
  * last one. */

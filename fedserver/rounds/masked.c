@@ -34,7 +34,9 @@ fed_status fedserver_masked_most_bytes(const fedserver_task *task, const fed_lay
                                        fed_error *err) {
     (void)phase; /* no phase of a private task changes the codec */
     (void)err;
-    *most = head_bytes(task) + fedserver_private_fields(task, layout).bytes;
+    const fed_privacy_fields shape = fedserver_private_fields(task, layout);
+    /* The steps of another clip are rounded otherwise, and w may be one bit more. */
+    *most = head_bytes(task) + shape.bytes + (fedserver_task_adapts(task) ? shape.all / 8 + 1 : 0);
     return FED_OK;
 }
 
@@ -109,6 +111,15 @@ fed_status fedserver_masked_open(fedserver_rounds *rounds, const fedserver_train
     return fedserver_ledger_open(rounds, t, ring, sums, err);
 }
 
+/* A count is the sum of 1 for each short update, -1 for each other, and noise. */
+static double share_of(const fedcodec_ring *ring, const uint32_t *sums, uint32_t updates) {
+    if (ring->shape.all == ring->shape.fields) {
+        return (double)NAN;
+    }
+    const double count = (double)(int32_t)sums[ring->shape.fields];
+    return fmin(fmax((count + updates) / (2.0 * updates), 0), 1);
+}
+
 /* Open a copy of the sum, and make it the change. */
 static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t,
                            const fedcodec_ring *ring, uint32_t *sums, fedserver_weights *weights,
@@ -118,6 +129,7 @@ static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t
     const double sigma2 = fedserver_masked_noise(&told);
     const double length = fedcodec_ring_sums(ring, sums);
     const double longest = fedserver_masked_longest(ring, t->sum.updates, sigma2);
+    weights->share = (double)NAN;
     if (length > longest) {
         weights->length = length;
         weights->longest = longest;
@@ -126,6 +138,7 @@ static fed_status open_sum(fedserver_rounds *rounds, const fedserver_training *t
         return FED_OK;
     }
     /* A divisor that follows from the data would say something of it. */
+    weights->share = share_of(ring, sums, t->sum.updates);
     const uint32_t divisor =
         fedserver_task_promises(&t->task) ? t->task.rules.goal : t->sum.updates;
     fedcodec_ring_change(ring, sums, (double)divisor, change);
@@ -140,11 +153,11 @@ static fed_status combine(fedserver_rounds *rounds, fedserver_training *t,
     /* D3 in docs/durability.md: each update counts once, whatever its device claims. */
     assert(!refold && weights->weight == t->sum.updates && t->sum.fields != NULL);
     const fedcodec_ring ring = fedserver_masked_ring(&t->task, &t->arch.layout, t->round.number);
-    uint32_t *sums = malloc(ring.shape.fields * sizeof *sums);
+    uint32_t *sums = malloc(ring.shape.all * sizeof *sums);
     if (sums == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the sum of a private round");
     }
-    memcpy(sums, t->sum.fields, ring.shape.fields * sizeof *sums);
+    memcpy(sums, t->sum.fields, ring.shape.all * sizeof *sums);
     const fed_status status = open_sum(rounds, t, &ring, sums, weights, change, err);
     free(sums);
     return status;

@@ -14,7 +14,7 @@ fedcodec_ring fedserver_masked_ring(const fedserver_task *task, const fed_layout
  * Between "the set of updates is settled" and "the version is committed" stands the opening:
  * fedserver_rounds.opening (rounds.h). It is called once a combination, with a copy of the sum:
  *
- *     sums    uint32_t[groups][ring->shape.fields], the sum of all fields of each group of the
+ *     sums    uint32_t[groups][ring->shape.all], the sum of all fields of each group of the
  *             set, modulo 2^32; one group where the task has none (rounds/grouped.h). The opening
  *             takes masks off and adds noise, in place; what is left counts modulo 2^w
  *     training, contributions   training->sum has the set; training->round.number is the round

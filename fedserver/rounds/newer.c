@@ -7,8 +7,9 @@
 
 #include "fed/layout_reference.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/task/private_task.h"
 
-typedef enum place { MODEL, LAYOUT, OWN, OPTIMIZER, CODEC, UP } place;
+typedef enum place { MODEL, LAYOUT, OWN, OPTIMIZER, CODEC, UP, CLIP } place;
 
 static const struct {
     place place;
@@ -77,6 +78,8 @@ static const char *key_of(const fedserver_task *task, uint32_t round, const fed_
         return fed_layout_is_reference(told->model) ? "model" : NULL;
     case OWN:
         return told->private_layers[0] != '\0' ? "keys" : NULL;
+    case CLIP:
+        return fedserver_task_adapts(task) ? "clip_quantile" : NULL;
     case OPTIMIZER:
         return has(told->optimizer, word) ? "optimizer" : NULL;
     case CODEC:

@@ -237,7 +237,8 @@ fed_status fedserver_openings_same_set(const fedserver_inquiry *q, const fedserv
 
 static fed_status fits(const fedserver_inquiry *q, const fedserver_reply *reply, fed_error *why) {
     FED_TRY(fedserver_openings_same_set(q, reply, why));
-    const uint64_t wanted = q->groups * fed_private_packed(q->terms.width, q->terms.fields);
+    const uint64_t fields = fed_private_fields(&q->terms);
+    const uint64_t wanted = q->groups * fed_private_packed(q->terms.width, fields);
     return reply->fields_len == wanted
                ? FED_OK
                : fed_fail(why, FED_EFORMAT, "an opening of this round has %llu bytes, not %zu",
@@ -267,7 +268,7 @@ fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver
         return FED_OK;
     }
     uint8_t *fields = malloc(len);
-    uint32_t *masks = malloc(ring->shape.fields * sizeof *masks);
+    uint32_t *masks = malloc(ring->shape.all * sizeof *masks);
     fed_status status = fields != NULL && masks != NULL
                             ? FED_OK
                             : fed_fail(err, FED_ENOMEM, "out of memory for a round's masks");
@@ -280,9 +281,9 @@ fed_status fedserver_openings_take_off(fedserver_rounds *rounds, const fedserver
                           (unsigned long long)t->task.wire.id, t->round.number);
     }
     for (size_t g = 0; g < groups && status == FED_OK; g++) {
-        uint32_t *sum = sums + g * ring->shape.fields;
-        fed_private_unpack(fields + g * each, ring->shape.width, 0, masks, ring->shape.fields);
-        for (size_t i = 0; i < ring->shape.fields; i++) {
+        uint32_t *sum = sums + g * ring->shape.all;
+        fed_private_unpack(fields + g * each, ring->shape.width, 0, masks, ring->shape.all);
+        for (size_t i = 0; i < ring->shape.all; i++) {
             sum[i] -= masks[i];
         }
     }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedserver/task/private_task.h"
+
 static void training_free(fedserver_training *training) {
     /* first, because the thread of a closing reads the versions and the layout */
     fedserver_closing_drop(training->closing);
@@ -113,7 +115,8 @@ fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
                                .deadline_ms = t->round.deadline_ms,
                                .closing_ms = t->round.closing_ms};
     const fedserver_settled_set *settled = &t->settled;
-    row.clip = settled->clip;
+    row.clip =
+        fedserver_task_adapts(&t->task) ? (double)fedserver_task_clip(&t->task) : settled->clip;
     row.sigma2 = settled->sigma2;
     row.rho = settled->rho;
     memcpy(row.set_digest, settled->set_digest, sizeof row.set_digest);

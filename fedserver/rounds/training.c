@@ -336,8 +336,9 @@ static fed_status finish_for_budget(fedserver_rounds *rounds, fedserver_training
     return finish_task(rounds, t, err);
 }
 
-static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
-                          fed_error *err) {
+/* share: fedserver_weights.share of the round. */
+static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, double share,
+                          int64_t now_ms, fed_error *err) {
     /* S5 in docs/durability.md: the round is committed. */
     assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL);
     FED_TRY(fedserver_ledger_next(rounds, t, err));
@@ -345,6 +346,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
+        fedserver_ledger_adapt(t, share);
         /* S4 in docs/durability.md: the sum has exactly the updates that count in this round. */
         assert(t->sum.updates == t->round.received);
         FED_TRY(note_shortage(rounds, t, now_ms, err));
@@ -506,7 +508,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     say_commit(rounds, t, &row);
     say_too_long(rounds, t, row.number, row.updates, &weights);
     FED_TRY(say_who_is_bounded(rounds, t, row.number, &weights, err));
-    return move_on(rounds, t, now_ms, err);
+    return move_on(rounds, t, weights.share, now_ms, err);
 }
 
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *t,

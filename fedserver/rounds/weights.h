@@ -55,6 +55,9 @@ typedef struct fedserver_weights {
     /* With groups (rounds/grouped.h): the devices of the worst group. NULL: there is none. */
     int64_t *worst; /* [worst_count] */
     uint32_t worst_count;
+    /* Of a private task with a count (fed/privacy.h): of the updates, how many were at most clip
+     * long, from 0 to 1, as the noisy count says. NaN: unknown. */
+    double share;
 } fedserver_weights;
 
 /** Settle contributions[count], count >= 1. most: the largest share of one device; no limit if

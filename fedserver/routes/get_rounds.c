@@ -92,7 +92,7 @@ static void write_table(fed_writer *w, const table *t) {
     const fedserver_round_entry *rounds = (const void *)t->rounds.data;
     size_t at = 0;
     fed_write_printf(w, "round,attempts,opened_ms,committed_ms,updates,samples,loss,update_bytes,"
-                        "delta_bytes,accuracy,test_loss");
+                        "delta_bytes,accuracy,test_loss,clip");
     for (uint32_t k = 0; k < t->column_count; k++) {
         fed_write_printf(w, ",%s:%s", t->columns[k].evaluated ? "evaluators" : "devices",
                          t->columns[k].name);
@@ -109,6 +109,8 @@ static void write_table(fed_writer *w, const table *t) {
         write_number(w, r->measured ? r->accuracy : (double)NAN);
         fed_write_printf(w, ",");
         write_number(w, r->measured ? r->test_loss : (double)NAN);
+        fed_write_printf(w, ",");
+        write_number(w, r->clip > 0 ? r->clip : (double)NAN);
         write_own(w, t, r->number, &at);
         fed_write_printf(w, "\r\n");
     }

@@ -103,9 +103,9 @@ fed_status fedserver_privacy_json(fedserver *server, const fedserver_task *task,
     FED_TRY(fedserver_account_find(server, task->wire.id, &a, err));
     const bool promises = a.promises;
     *made = json_pack(
-        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "clip", (double)task->clip,
-        "epsilon", promises ? json_real(a.epsilon) : json_null(), "delta",
-        promises ? json_real(a.delta) : json_null(), "spent",
+        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "clip",
+        (double)fedserver_task_clip(task), "epsilon", promises ? json_real(a.epsilon) : json_null(),
+        "delta", promises ? json_real(a.delta) : json_null(), "spent",
         promises ? json_real(a.spent) : json_null(), "z", promises ? json_real(a.z) : json_null(),
         "participations", promises ? json_integer(a.participations) : json_null(), "left",
         promises ? json_integer((json_int_t)a.left) : json_null(), "complete",

@@ -53,6 +53,14 @@ uint32_t fedserver_task_groups(const fedserver_task *task) {
     return task->rules.groups > 1 ? task->rules.groups : 1;
 }
 
+bool fedserver_task_adapts(const fedserver_task *task) {
+    return task->clip_quantile > 0;
+}
+
+float fedserver_task_clip(const fedserver_task *task) {
+    return fedserver_task_adapts(task) && task->round_clip > 0 ? task->round_clip : task->clip;
+}
+
 bool fedserver_task_adds_noise(const fedserver_task *task) {
     return fedserver_task_promises(task) &&
            (!fedserver_task_has_helper(task) || strcmp(task->noise, "both") == 0);
@@ -61,6 +69,13 @@ bool fedserver_task_adds_noise(const fedserver_task *task) {
 static double multiplier(const fedserver_task *task) {
     return fedserver_privacy_z(task->epsilon, task->delta, task->participations,
                                fedserver_task_apart(task));
+}
+
+/* That of the noise on the values. */
+static double values_multiplier(const fedserver_task *task) {
+    return fedserver_task_adapts(task)
+               ? fedserver_privacy_values_z(multiplier(task), task->rules.goal)
+               : multiplier(task);
 }
 
 /* The fields' shape. A stored task was checked, so its codec is known. */
@@ -78,13 +93,14 @@ fed_privacy fedserver_privacy_of(const fedserver_task *task, const fed_layout *l
     if (!fedserver_task_is_private(task)) {
         return told;
     }
-    told.clip = task->clip;
+    told.clip = fedserver_task_clip(task);
     told.minimum = task->rules.minimum;
     told.goal = task->rules.goal;
     told.cohort = task->rules.cohort;
     told.apart = 1;
     if (fedserver_task_promises(task)) {
-        const double sigma = multiplier(task) * shape_of(task, &told, layout).reach;
+        const double sigma = values_multiplier(task) * shape_of(task, &told, layout).reach;
+        told.counted = fedserver_task_adapts(task);
         told.sigma2 = fmax(sigma * sigma, FEDSERVER_VARIANCE_LEAST);
         told.epsilon = task->epsilon;
         told.delta = task->delta;
@@ -117,7 +133,7 @@ fedserver_promise fedserver_promise_of(const fedserver_task *task, const fed_lay
     /* the noise of one device's share: z D g sqrt(k') in lengths of the clip */
     const int times = fedserver_task_has_helper(task) && fedserver_task_adds_noise(task) ? 2 : 1;
     const double noise =
-        sqrt(times * told.sigma2 * (double)shape.fields) * (double)shape.step / (double)task->clip;
+        sqrt(times * told.sigma2 * (double)shape.fields) * (double)shape.step / (double)told.clip;
     /* each group has all of the noise, and a median errs more than a mean */
     const double groups = fedserver_task_groups(task);
     const double spread = groups > 1 ? sqrt(groups) * MEDIAN : 1;
@@ -284,6 +300,33 @@ static fed_status check_apart(const fedserver_task *task, const fed_arch *arch,
     return first_of(faults, sizeof faults / sizeof faults[0], id, why);
 }
 
+static fed_status check_quantile(const fedserver_task *task, fedserver_field_id *id,
+                                 fed_error *why) {
+    if (!fedserver_task_adapts(task)) {
+        return FED_OK;
+    }
+    const fault faults[] = {
+        {!fedserver_task_promises(task), FEDSERVER_FIELD_CLIP_QUANTILE,
+         "it belongs to a promise; let epsilon say which one, or leave clip_quantile out"},
+        {fedserver_task_apart(task) > 1, FEDSERVER_FIELD_CLIP_QUANTILE,
+         "with apart, all rounds have one clip; leave clip_quantile or apart out"},
+        {fedserver_task_groups(task) > 1, FEDSERVER_FIELD_CLIP_QUANTILE,
+         "a count is of the whole round, and with groups none is opened; leave clip_quantile or "
+         "groups out"},
+    };
+    FED_TRY(first_of(faults, sizeof faults / sizeof faults[0], id, why));
+    const double z = multiplier(task);
+    if (fedserver_privacy_values_z(z, task->rules.goal) > 0) {
+        return FED_OK;
+    }
+    *id = FEDSERVER_FIELD_GOAL;
+    return fed_fail(why, FED_EINVAL,
+                    "with clip_quantile, the noise of this promise (z = %.2f) hides who is clipped "
+                    "in rounds of more devices only; let goal be %.0f at least, or leave "
+                    "clip_quantile out",
+                    z, floor(10 * z) + 1);
+}
+
 static bool is_noise_of(const fedserver_task *task) {
     const bool helper = fedserver_task_has_helper(task);
     return task->noise[0] == '\0' || strcmp(task->noise, helper ? "helper" : "coordinator") == 0 ||
@@ -332,6 +375,7 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
     if (any_ring(task)) {
         FED_TRY(check_ring(task, arch, id, why));
         FED_TRY(check_promise(task, arch, id, why));
+        FED_TRY(check_quantile(task, id, why));
         return check_apart(task, arch, id, why);
     }
     if (fedserver_task_has_helper(task)) {
@@ -347,6 +391,7 @@ fed_status fedserver_private_check(const fedserver_task *task, const fed_arch *a
                         "trimmed read each of the others, so leave groups out");
     }
     FED_TRY(check_promise(task, arch, id, why));
+    FED_TRY(check_quantile(task, id, why));
     if (fedserver_task_apart(task) != 1) {
         *id = FEDSERVER_FIELD_APART;
         return fed_fail(why, FED_EINVAL,

@@ -42,6 +42,12 @@ uint32_t fedserver_task_apart(const fedserver_task *task);
 /** Into how many sums the set of a round falls; 1 where the task does not say. */
 uint32_t fedserver_task_groups(const fedserver_task *task);
 
+/** Does the clip follow a quantile of the updates' lengths? */
+bool fedserver_task_adapts(const fedserver_task *task);
+
+/** The clip of the open round, or of the last one. */
+float fedserver_task_clip(const fedserver_task *task);
+
 /** Does the coordinator add the noise of a promise? It does without a helper, and beside one that
  * adds it too, where `noise` is "both". A helper adds the noise of every promise. */
 bool fedserver_task_adds_noise(const fedserver_task *task);

@@ -88,8 +88,14 @@ typedef struct fedserver_task {
     float epsilon, delta;
     uint32_t participations; /* the most rounds in which a device takes part */
     uint32_t apart;          /* fedserver_task_apart; 0: not given */
-    char noise[16];          /* who adds the noise; "": the helper, or else the coordinator */
+    /* the share of updates that are to be at most clip long: the clip of a round follows
+     * (rounds/ledger.h). 0: each round has the same clip */
+    float clip_quantile;
+    char noise[16]; /* who adds the noise; "": the helper, or else the coordinator */
     fedserver_round_rules rules;
+    /* the clip of the open round, or of the last one, where there is a clip_quantile; 0: `clip`.
+     * The rounds' rows have it */
+    float round_clip;
     /* random; a part of a private task's terms. The store gives the task another one where it is a
      * copy, and where a person voids a round: stores/store.h */
     uint64_t generation;

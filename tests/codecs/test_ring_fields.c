@@ -206,6 +206,62 @@ FED_TEST(levels_that_no_device_sends_are_refused) {
     free(message);
 }
 
+/* The count of a message that is not masked. */
+static int32_t count_of(const fedcodec_ring *ring, const uint8_t *message) {
+    uint32_t *sums = calloc(ring->shape.all, sizeof *sums);
+    assert_non_null(sums);
+    fedcodec_ring_add(ring, message, sums);
+    (void)fedcodec_ring_sums(ring, sums);
+    const int32_t count = (int32_t)sums[ring->shape.fields];
+    free(sums);
+    return count;
+}
+
+/* It is 1 up to the clip, which is 1 here, and -1 beyond. The values' bytes are as without it. */
+FED_TEST(a_count_says_whether_the_clip_shortened_the_update) {
+    enum { N = 300, COHORT = 30 };
+    static const double lengths[] = {0.1, 0.999, 1.001, 7};
+    fed_privacy told = {.clip = 1, .minimum = 1, .goal = COHORT, .cohort = COHORT, .counted = true};
+    fedcodec_ring ring = {.shape = fed_privacy_shape(&told, 5, 1, N)};
+    const fedcodec_ring plain = ring_of(5, 1, N, COHORT);
+    memcpy(ring.draw, plain.draw, sizeof ring.draw);
+    assert_int_equal(ring.shape.all, ring.shape.fields + 1);
+    assert_int_equal(ring.shape.bytes, plain.shape.bytes + (ring.shape.width + 7) / 8);
+    uint8_t *message = malloc(ring.shape.bytes), *without = malloc(plain.shape.bytes);
+    assert_true(message != NULL && without != NULL);
+    for (uint32_t k = 0; k < 4; k++) {
+        float *x = values_of(N, k, lengths[k]);
+        (void)encode(&ring, x, k, message);
+        (void)encode(&plain, x, k, without);
+        assert_memory_equal(message, without, plain.shape.bytes);
+        assert_fed_ok(fedcodec_ring_check(&ring, message, ring.shape.bytes, NULL));
+        assert_int_equal(count_of(&ring, message), lengths[k] < 1 ? 1 : -1);
+        free(x);
+    }
+    free(without);
+    free(message);
+}
+
+FED_TEST(counts_that_no_device_sends_are_refused) {
+    fed_privacy told = {.clip = 1, .minimum = 1, .goal = 30, .cohort = 30, .counted = true};
+    fedcodec_ring ring = {.shape = fed_privacy_shape(&told, 5, 1, 64)};
+    uint8_t *message = calloc(ring.shape.bytes, 1);
+    uint8_t *count = message + ring.shape.bytes - 2;
+    fed_error why = {0};
+    assert_int_equal(ring.shape.width, 10); /* so the last 6 bits are unused */
+    static const uint8_t counts[][2] = {{0, 0}, {2, 0}, {0xfe, 3}, {1, 2}, {1, 4}, {0xff, 0x83}};
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        memcpy(count, counts[k], 2);
+        assert_fed_status(fedcodec_ring_check(&ring, message, ring.shape.bytes, &why), FED_EFORMAT);
+        assert_non_null(strstr(why.text, "neither 1 nor -1"));
+    }
+    memcpy(count, (uint8_t[]){1, 0}, 2);
+    assert_fed_ok(fedcodec_ring_check(&ring, message, ring.shape.bytes, &why));
+    memcpy(count, (uint8_t[]){0xff, 3}, 2);
+    assert_fed_ok(fedcodec_ring_check(&ring, message, ring.shape.bytes, &why));
+    free(message);
+}
+
 FED_TEST(values_that_are_not_finite_are_refused) {
     const fedcodec_ring ring = ring_of(5, 1, 100, 30);
     uint8_t *message = malloc(ring.shape.bytes);

@@ -28,8 +28,9 @@
  *
  * and telling the two apart is telling N(0, 1) from N(mu, 1) with mu = C / s <= C / (z D g) <=
  * 1 / z: what Gaussian differential privacy (Dong, Roth, Su, 2019) allows for one participation
- * with this noise. (K participations allow sqrt(K) / z. As each round has canaries of its own, each
- * is one test of one participation.)
+ * with this noise. Where the clip follows the updates, x is in units of the round's clip. (K
+ * participations allow sqrt(K) / z. As each round has canaries of its own, each is one test of one
+ * participation.)
  *
  * The estimate, from n canaries inside and n outside: m, the mean inside; s^2, the variance about m
  * inside and about 0 outside; mu = m / s. Its variance is 1/n + mu^2 / (2 (2n - 1)), by the delta
@@ -102,6 +103,7 @@ typedef struct member {
 typedef struct world {
     coordinator c;
     federation *helper; /* NULL: there is none */
+    bool follows;       /* the clip follows the updates, and grows */
     test_device attacker;
     fed_task task;
     member in[IN];
@@ -209,9 +211,10 @@ static double begin_task_with(world *w, const char *noise, uint32_t members) {
              "{\"model\": \"input %d | dense %d\", \"codec_up\": \"ring:b=5\", \"clip\": %g,"
              " \"codec_down\": \"float32\", \"cohort\": %d, \"goal\": %d, \"rounds\": %d,"
              " \"epsilon\": %.6f, \"delta\": 1e-5, \"participations\": %d, \"noise\": \"%s\""
-             "%s%s%s}",
+             "%s%s%s%s}",
              INPUTS_OF, OUTPUTS, clip, IN, IN, ROUNDS + 1, epsilon, ROUNDS, noise,
-             masked ? ", \"helper\": \"" : "", key, masked ? "\"" : "");
+             w->follows ? ", \"clip_quantile\": 0.5" : "", masked ? ", \"helper\": \"" : "", key,
+             masked ? "\"" : "");
     coordinator_task(&w->c, task);
     if (masked) {
         enrol_helper(&w->c, w->helper);
@@ -245,8 +248,8 @@ static double along(const double u[SIZE], const double *released) {
     return sum;
 }
 
-/* What the attacker does with a round. */
-static void look_for_canaries(world *w, uint32_t round) {
+/* What the attacker does with a round, whose clip he knows. */
+static void look_for_canaries(world *w, uint32_t round, double length) {
     double released[SIZE], u[SIZE];
     memcpy(w->after, w->before, sizeof w->after);
     assert_int_equal(device_download(&w->c, &w->attacker, &w->task, -1, round, w->after, NULL),
@@ -257,14 +260,16 @@ static void look_for_canaries(world *w, uint32_t round) {
     memcpy(w->before, w->after, sizeof w->before);
     for (uint32_t k = 0; k < IN; k++) {
         make_canary(round, k, u);
-        w->inside[w->tests] = along(u, released);
+        w->inside[w->tests] = along(u, released) / length;
         make_canary(round, IN + k, u);
-        w->outside[w->tests++] = along(u, released);
+        w->outside[w->tests++] = along(u, released) / length;
     }
 }
 
 static void play(world *w) {
     for (uint32_t round = 1; round <= ROUNDS; round++) {
+        const double length =
+            (double)fedserver_task_clip(&fedserver_rounds_front(&w->c.server->rounds)->task);
         for (size_t k = 0; k < IN; k++) {
             w->in[k].round = round;
             assert_int_equal(step(&w->in[k]), FEDCLIENT_COUNTED);
@@ -272,7 +277,7 @@ static void play(world *w) {
         if (w->helper != NULL) {
             open_round(&w->c, w->helper, 1 << 20);
         }
-        look_for_canaries(w, round);
+        look_for_canaries(w, round, length);
     }
 }
 
@@ -314,6 +319,14 @@ FED_TEST_WITH(the_coordinators_noise_hides_canaries, world *w) {
 
 FED_TEST_WITH(the_helpers_noise_hides_canaries, world *w) {
     expect_hidden(w, "helper");
+}
+
+/* Each device says behind the noise that it was clipped, too. */
+FED_TEST_WITH(a_clip_that_follows_hides_canaries, world *w) {
+    w->follows = true;
+    expect_hidden(w, "helper");
+    const fedserver_task *task = &fedserver_rounds_front(&w->c.server->rounds)->task;
+    assert_true(fabs(log((double)fedserver_task_clip(task)) - 0.1 * ROUNDS) < 0.1);
 }
 
 FED_TEST_WITH(half_of_the_coordinators_noise_is_found, world *w) {

@@ -35,6 +35,17 @@ FED_TEST_WITH(an_update_without_its_mask_is_the_update, fed_device *d) {
     fed_device_check(d, FINE);
 }
 
+/* The count travels behind the mask, too. */
+FED_TEST_WITH(a_device_says_whether_the_clip_shortened_its_update, fed_device *d) {
+    d->fake.privacy.counted = true;
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(d->fake.count, 1);
+    d->step = 1;
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(d->fake.count, -1);
+    assert_true((d->fake.capabilities & FED_CAN_COUNT) != 0);
+}
+
 /* Else the noise of one round could not take off that of another. */
 FED_TEST_WITH(all_rounds_have_one_draw_where_devices_rest_between_them, fed_device *d) {
     d->fake.privacy.apart = 3;

@@ -1,6 +1,6 @@
 /* Fuzz fields of private updates: what is accepted is within the levels and the reach, and any
- * bytes can be added. An input: bits of a level, values of the model, devices of the round (a byte
- * each), then the fields. */
+ * bytes can be added. An input: bits of a level (from 128 on: with a count), values of the model,
+ * devices of the round (a byte each), then the fields. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -12,7 +12,7 @@
 
 static void check_fields(const fedcodec_ring *ring, const uint8_t *src, size_t len) {
     fed_error why = {FED_OK, ""};
-    uint32_t *sums = calloc(ring->shape.fields, sizeof *sums);
+    uint32_t *sums = calloc(ring->shape.all, sizeof *sums);
     float *change = malloc(ring->shape.n * sizeof *change);
     require(sums != NULL && change != NULL);
     const fed_status status = fedcodec_ring_check(ring, src, len, &why);
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     if (len < HEAD) {
         return 0;
     }
-    const fed_privacy told = {.clip = 1, .cohort = 1U + data[2]};
+    const fed_privacy told = {.clip = 1, .cohort = 1U + data[2], .counted = data[0] > 127};
     fedcodec_ring ring = {.shape = fed_privacy_shape(&told, 2U + data[0] % 15,
                                                      data[1] % 2 ? 1 : 0.3, 1U + 8U * data[1])};
     fed_privacy_draw(1, 1, ring.draw);

@@ -215,12 +215,12 @@ static void unmask(fed_fake *fake, uint64_t lease, const fedcodec_ring *ring, co
     assert_fed_ok_err(fed_private_check(&fake->sealed, lease, &err));
     assert_fed_ok_err(
         fed_private_open(&fake->sealed, 0, lease, fake->helper_secret, fake->seed, &err));
-    uint32_t *mask = calloc(ring->shape.fields, sizeof *mask);
+    uint32_t *mask = calloc(ring->shape.all, sizeof *mask);
     assert_non_null(mask);
-    assert_fed_ok(fed_private_mask(fake->seed, ring->shape.width, 0, mask, ring->shape.fields));
+    assert_fed_ok(fed_private_mask(fake->seed, ring->shape.width, 0, mask, ring->shape.all));
     fed_private_unpack(fed_read_bytes(&r, ring->shape.bytes), ring->shape.width, 0, sums,
-                       ring->shape.fields);
-    for (size_t i = 0; i < ring->shape.fields; i++) {
+                       ring->shape.all);
+    for (size_t i = 0; i < ring->shape.all; i++) {
         sums[i] -= mask[i];
     }
     free(mask);
@@ -232,7 +232,7 @@ static void open_fields(fed_fake *fake, uint64_t lease, const fedcodec *codec, u
     const size_t n = fake->arch.layout.size;
     fedcodec_ring ring = {
         .shape = fed_privacy_shape(&fake->privacy, (unsigned)codec->param[0], codec->param[1], n)};
-    uint32_t *sums = calloc(ring.shape.fields, sizeof *sums);
+    uint32_t *sums = calloc(ring.shape.all, sizeof *sums);
     float *values = calloc(n, sizeof *values);
     fedcodec whole;
     assert_true(sums != NULL && values != NULL);
@@ -246,6 +246,7 @@ static void open_fields(fed_fake *fake, uint64_t lease, const fedcodec *codec, u
         fedcodec_ring_add(&ring, body + FED_PRIVATE_HEAD, sums);
     }
     (void)fedcodec_ring_sums(&ring, sums);
+    fake->count = fake->privacy.counted ? (int32_t)sums[ring.shape.fields] : 0;
     fedcodec_ring_change(&ring, sums, 1, values);
     assert_fed_ok(fedcodec_parse("float32", &whole, NULL));
     void *work = malloc(

@@ -59,6 +59,7 @@ typedef struct fed_fake {
     fed_own_metrics own;       /* custom metrics of the last update or evaluation */
     fed_privacy privacy;       /* sent with FED_CAN_PRIVATE, if it has a clip */
     uint8_t helper_secret[32]; /* of privacy.helper_key[0], if privacy.helpers is 1 */
+    int32_t count;             /* of the last private update, if its round has one */
     fed_private sealed;        /* of the last private update for a helper */
     uint8_t seed[FED_SEED];
     uint8_t protocol;

@@ -191,7 +191,8 @@ static inline void encode_masked(federation *f, size_t k, size_t signer,
         sealed.seeds[0].sealed[3] ^= 1;
         assert_fed_ok(fed_private_sign(&sealed, f->work[k].lease, &f->device[signer].key, &err));
     }
-    assert_fed_ok(fed_private_mask_packed(seeds[0], terms->width, fields, (size_t)terms->fields));
+    assert_fed_ok(
+        fed_private_mask_packed(seeds[0], terms->width, fields, (size_t)fed_private_fields(terms)));
     fed_write_bytes(w, plain.data, HEAD);
     fed_write_u8(w, FED_OWN_ENVELOPE);
     fed_private_write(w, &sealed);

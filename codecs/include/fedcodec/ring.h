@@ -33,7 +33,8 @@ typedef struct fedcodec_ring {
 typedef fed_status (*fedcodec_ring_random)(void *user, void *dst, size_t len);
 
 /**
- * Clip x to the length `clip`, rotate, round at random without bias, and write all fields.
+ * Clip x to the length `clip`, rotate, round at random without bias, and write all fields. The
+ * count, if there is one, is 1 if x was at most `clip` long, else -1.
  *
  * x     float32[shape.n], only read      clip  the one that the shape was made with
  * dst   shape.bytes bytes; arbitrary after an error
@@ -46,19 +47,19 @@ fed_status fedcodec_ring_encode(const fedcodec_ring *ring, float clip, const flo
                                 fedcodec_ring_random random, void *user, uint8_t *dst,
                                 double *kept) FED_CHECKED;
 
-/** Check fields that are not masked: FED_EFORMAT a level that no device may send, or levels longer
- * than shape.reach; *why says which. src is not trusted. */
+/** Check fields that are not masked: FED_EFORMAT a level or a count that no device may send, or
+ * levels longer than shape.reach; *why says which. src is not trusted. */
 fed_status fedcodec_ring_check(const fedcodec_ring *ring, const uint8_t *src, size_t len,
                                fed_error *why) FED_CHECKED;
 
-/** y[shape.fields] += the fields, modulo 2^32. src has shape.bytes bytes: any bytes are fields. */
+/** y[shape.all] += the fields, modulo 2^32. src has shape.bytes bytes: any bytes are fields. */
 void fedcodec_ring_add(const fedcodec_ring *ring, const uint8_t *src, uint32_t *y);
 
 /** The same for a subtraction: it takes masks off. */
 void fedcodec_ring_subtract(const fedcodec_ring *ring, const uint8_t *src, uint32_t *y);
 
-/** Reduce y[shape.fields] modulo 2^w to signed sums, from -2^(w-1) to 2^(w-1) - 1, in place, as
- * two's complement. Returns their 2-norm, in levels. */
+/** Reduce y[shape.all] modulo 2^w to signed sums, from -2^(w-1) to 2^(w-1) - 1, in place, as two's
+ * complement. Returns the 2-norm of those of values, in levels. */
 double fedcodec_ring_sums(const fedcodec_ring *ring, uint32_t *y);
 
 /** change[shape.n] = the sums of fedcodec_ring_sums, rotated back, times g / divisor; 0 at

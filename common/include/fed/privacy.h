@@ -33,6 +33,10 @@ typedef struct fed_privacy {
     /* K: the most rounds in which a device takes part. h: how far these are apart at least. 0 and 1
      * where epsilon is 0. */
     uint32_t participations, apart;
+    /* The clip follows a quantile of the updates' lengths: each update has one more field, the
+     * count. It is 1 if the update was at most clip long, else -1. Sent as the highest bit of the
+     * byte `helpers`, and to devices with FED_CAN_COUNT only. */
+    bool counted;
     uint8_t helpers; /* 0: the coordinator sums in the open; at most FED_HELPERS */
     uint8_t helper_key[FED_HELPERS][FED_SEAL_KEY]; /* the keys of the first `helpers` are sent */
     uint64_t
@@ -66,11 +70,12 @@ typedef struct fed_privacy_fields {
     size_t n;       /* trained values of the model */
     size_t sent;    /* k: values that are sent, 1 to n */
     uint32_t block; /* B: values that are rotated together: 1024, 256 or 64 */
-    size_t fields;  /* k': fields, the multiple of B that is not below k */
+    size_t fields;  /* k': fields of values, the multiple of B that is not below k */
+    size_t all;     /* k', and 1 where there is a count behind the values */
     float step;     /* g: what a level stands for, before the rotation is undone */
     double reach;   /* D: the longest vector of levels that a device sends, as a 2-norm */
     unsigned width; /* w: bits of a field; 0: 32 bits are too few for this cohort and noise */
-    size_t bytes;   /* of all fields: ceil(k' w / 8) */
+    size_t bytes;   /* of all fields: ceil(all w / 8) */
 } fed_privacy_fields;
 
 /** k, the number of values that are sent of n: max(1, ceil(p n)). p is above 0 and at most 1. */
@@ -86,8 +91,13 @@ double fed_privacy_reach(float clip, float step, size_t fields);
  * wraps around. 0: that takes more than 32 bits. */
 unsigned fed_privacy_width(unsigned bits, uint32_t cohort, double sigma2);
 
+/** The variance of the noise on the count, in its own units: (goal / 10)^2, which is (2 sigma_b)^2
+ * with the deviation sigma_b = goal / 20 of Andrew et al., "Differentially private learning with
+ * adaptive clipping", 2021. 0: there is no count, or no noise. */
+double fed_privacy_count_sigma2(const fed_privacy *privacy);
+
 /** All of the above for `ring:b=bits,p=p` and a model with n trained values, n >= 1. The members
- * clip, cohort and sigma2 of *privacy are used; clip is above 0. */
+ * clip, cohort, goal, counted and sigma2 of *privacy are used; clip is above 0. */
 fed_privacy_fields fed_privacy_shape(const fed_privacy *privacy, unsigned bits, double p, size_t n);
 
 FED_API_END

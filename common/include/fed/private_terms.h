@@ -36,11 +36,16 @@ typedef struct fed_private_terms {
     uint8_t layout[FED_SHA256_SIZE]; /* fed_private_terms_layout */
     char codec_up[64];
     uint32_t width;  /* w: bits of a field, 1 to 32 */
-    uint64_t fields; /* k': a multiple of 64, at least 64 */
+    uint64_t fields; /* k', the fields of values: a multiple of 64, at least 64 */
     uint64_t sent;   /* k: values that are sent, 1 to fields */
     uint8_t draw[FED_SHA256_SIZE];
     fed_privacy privacy;
 } fed_private_terms;
+
+/** The fields of an update: those of values, and the count if there is one. */
+static inline uint64_t fed_private_fields(const fed_private_terms *terms) {
+    return terms->fields + terms->privacy.counted;
+}
 
 /** Write the terms as the bytes of which fed_private_terms_digest is the SHA-256. */
 void fed_private_terms_write(fed_writer *w, const fed_private_terms *terms);

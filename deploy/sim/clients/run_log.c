@@ -128,6 +128,7 @@ static fed_status take_round(void *user, const fedserver_round_entry *entry, fed
     row->update_bytes = entry->update_bytes;
     row->delta_bytes = entry->delta_bytes;
     row->train_loss = entry->loss;
+    row->clip = entry->clip;
     clients->kept.committed =
         entry->number > clients->kept.committed ? entry->number : clients->kept.committed;
     return FED_OK;

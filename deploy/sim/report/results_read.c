@@ -85,7 +85,8 @@ static fed_status take_round(sim_log *log, const double *field) {
                          .up_bytes = whole(field[9]),
                          .down_bytes = whole(field[10]),
                          .update_bytes = whole(field[11]),
-                         .delta_bytes = whole(field[12])};
+                         .delta_bytes = whole(field[12]),
+                         .clip = field[15] > 0 ? field[15] : 0};
     return FED_OK;
 }
 

@@ -36,6 +36,7 @@ typedef struct sim_round {
     /* Fraction of samples classified correctly, or of a text's next symbols predicted correctly.
      * NAN: this model was not measured, or has only a loss. */
     double accuracy;
+    double clip; /* of a task that promises an epsilon; else 0 */
 } sim_round;
 
 #pragma GCC diagnostic pop

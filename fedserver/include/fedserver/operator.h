@@ -284,6 +284,7 @@ typedef struct fedserver_round_entry {
     bool measured; /* by evaluators; if not, accuracy and test_loss are 0 */
     /* NaN: no evaluator told it; accuracy is 0 or NaN for a model trained with mse */
     double accuracy, test_loss;
+    double clip; /* of a task that promises an epsilon; else 0 */
 } fedserver_round_entry;
 
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,

@@ -69,3 +69,22 @@ FED_TEST(another_task_or_round_has_another_draw) {
     fed_privacy_draw(2, 2, b);
     assert_memory_not_equal(a, b, sizeof a);
 }
+
+/* The noise of a count is that of goal / 10 devices, and fits into the fields, too. */
+FED_TEST(a_count_is_one_more_field) {
+    fed_privacy told = {.clip = 1, .minimum = 1, .goal = 10000, .cohort = 13000, .sigma2 = 4};
+    const fed_privacy_fields without = fed_privacy_shape(&told, 2, 1, 500);
+    assert_int_equal(without.all, without.fields);
+    assert_true(fed_privacy_count_sigma2(&told) == 0);
+    told.counted = true;
+    const fed_privacy_fields with = fed_privacy_shape(&told, 2, 1, 500);
+    assert_true(fed_privacy_count_sigma2(&told) == 1e6);
+    assert_int_equal(with.fields, without.fields);
+    assert_int_equal(with.all, with.fields + 1);
+    assert_int_equal(without.width, fed_privacy_width(2, 13000, 4));
+    assert_int_equal(with.width, fed_privacy_width(2, 13000, 1e6));
+    assert_true(with.width > without.width);
+    assert_int_equal(with.bytes, (with.all * with.width + 7) / 8);
+    told.sigma2 = 0;
+    assert_true(fed_privacy_count_sigma2(&told) == 0);
+}

@@ -41,7 +41,8 @@ static world start(unsigned helpers) {
 }
 
 FED_TEST(terms_come_back) {
-    const world w = start(2);
+    world w = start(2);
+    w.terms.privacy.counted = true;
     fed_private_terms got;
     fed_writer text;
     fed_reader r;
@@ -50,6 +51,8 @@ FED_TEST(terms_come_back) {
     fed_reader_init(&r, text.data, text.len);
     assert_fed_ok(fed_private_terms_read(&r, &got));
     assert_fed_ok(fed_reader_end(&r));
+    assert_true(got.privacy.counted && got.privacy.helpers == 2);
+    assert_int_equal(fed_private_fields(&got), w.terms.fields + 1);
     uint8_t before[FED_SHA256_SIZE], after[FED_SHA256_SIZE];
     fed_private_terms_digest(&w.terms, before);
     fed_private_terms_digest(&got, after);
@@ -66,7 +69,7 @@ FED_TEST(other_terms_have_another_digest) {
     const world w = start(1);
     uint8_t digest[FED_SHA256_SIZE], other[FED_SHA256_SIZE];
     fed_private_terms_digest(&w.terms, digest);
-    for (unsigned k = 0; k < 18; k++) {
+    for (unsigned k = 0; k < 19; k++) {
         fed_private_terms t = w.terms;
         fed_privacy *p = &t.privacy;
         t.task += k == 0;
@@ -87,6 +90,7 @@ FED_TEST(other_terms_have_another_digest) {
         p->helper_key[0][64] ^= k == 15;
         p->generation += k == 16;
         t.sent += k == 17;
+        p->counted = k == 18;
         fed_private_terms_digest(&t, other);
         assert_memory_not_equal(digest, other, sizeof digest);
     }

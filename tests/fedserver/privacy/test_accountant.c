@@ -80,6 +80,19 @@ FED_TEST(participations_add_up_to_the_promise) {
     assert_true(z > 1.79 && z < 1.81);
 }
 
+FED_TEST(values_and_a_count_cost_what_values_alone_would) {
+    static const double zs[] = {0.3, 1, 4.5, 9.9};
+    for (size_t k = 0; k < 4; k++) {
+        const double values = fedserver_privacy_values_z(zs[k], 100);
+        const double count = 10; /* goal / 10: a device moves the count by 1 */
+        const double cost = fedserver_privacy_cost(values, 1) + fedserver_privacy_cost(count, 1);
+        assert_true(values > zs[k]);
+        assert_true(fabs(cost / fedserver_privacy_cost(zs[k], 1) - 1) < 1e-12);
+    }
+    assert_true(fedserver_privacy_values_z(10, 100) == 0);
+    assert_true(fedserver_privacy_values_z(11, 100) == 0);
+}
+
 FED_TEST(coefficients_are_those_of_the_square_root_of_the_prefix_sum) {
     double c[FEDSERVER_APART_MOST];
     assert_true(fedserver_privacy_coefficients(1, c) == 1 && c[0] == 1);

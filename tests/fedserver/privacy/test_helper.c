@@ -133,6 +133,10 @@ FED_TEST_WITH(another_cohort_or_clip_for_one_device_is_refused, world *w) {
     other.privacy.clip = 2;
     seal(w, 2, &other, 102);
     assert_refused(w, "terms");
+    other = w->terms;
+    other.privacy.counted = true;
+    seal(w, 2, &other, 102);
+    assert_refused(w, "terms");
     seal(w, 2, &w->terms, 102);
     assert_opens(w);
 }

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/privacy/promised_noise.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "fed_cases.h"
@@ -10,9 +11,11 @@
 
 enum { VALUES = 5000 };
 
-/* The terms of a task, as its coordinator has them. */
-static fed_private_terms terms_of(const char *codec_up, unsigned bits, double p, float epsilon) {
+/* The terms of a task, as its coordinator has them. quantile: clip_quantile, or 0. */
+static fed_private_terms terms_with(const char *codec_up, unsigned bits, double p, float epsilon,
+                                    float quantile) {
     fedserver_task task = {.clip = 0.3F,
+                           .clip_quantile = quantile,
                            .epsilon = epsilon,
                            .delta = 1e-5F,
                            .participations = 30,
@@ -28,6 +31,10 @@ static fed_private_terms terms_of(const char *codec_up, unsigned bits, double p,
     t.fields = shape.fields;
     t.sent = shape.sent;
     return t;
+}
+
+static fed_private_terms terms_of(const char *codec_up, unsigned bits, double p, float epsilon) {
+    return terms_with(codec_up, bits, p, epsilon, 0);
 }
 
 FED_TEST(a_coordinators_terms_suffice_and_hardly_less_does_not) {
@@ -79,6 +86,50 @@ FED_TEST(terms_that_make_no_sense_are_refused) {
         assert_fed_status(fedserver_promised_noise(&t, &v, &err), FED_EINVAL);
         assert_true(err.text[0] != '\0');
     }
+}
+
+/* The values of a round with a count need more noise, and the count a goal above 10 z. */
+FED_TEST(a_count_makes_the_values_noise_larger) {
+    fed_error err = {0};
+    fedserver_variance v = {0};
+    fed_private_terms t = terms_with("ring:b=5,p=1", 5, 1, 8, 0.5F);
+    const fed_private_terms plain = terms_of("ring:b=5,p=1", 5, 1, 8);
+    assert_true(t.privacy.counted && t.privacy.sigma2 > plain.privacy.sigma2 * 1.05);
+    assert_fed_ok_err(fedserver_promised_noise(&t, &v, &err));
+    t.privacy.sigma2 *= 1 - 1e-8;
+    assert_fed_fails(fedserver_promised_noise(&t, &v, &err), FED_EINVAL, "asks for");
+    t = terms_with("ring:b=5,p=1", 5, 1, 8, 0.5F);
+    t.privacy.apart = 2;
+    assert_fed_fails(fedserver_promised_noise(&t, &v, &err), FED_EINVAL, "apart 1");
+    t = terms_with("ring:b=5,p=1", 5, 1, 8, 0.5F);
+    t.privacy.goal = 30; /* z is 3.5 */
+    assert_fed_fails(fedserver_promised_noise(&t, &v, &err), FED_EINVAL, "a goal above 10 z");
+}
+
+/* It is goal / 10 wide, the same for the same key and set, and no number of the values' noise. */
+FED_TEST(the_noise_of_a_count_has_its_variance) {
+    enum { SETS = 4000 };
+    fed_privacy told = {.goal = 300, .sigma2 = 900, .counted = true};
+    const uint8_t key[FEDSERVER_NOISE_KEY] = {4, 8};
+    fedserver_variance v;
+    double squares = 0, along = 0;
+    assert_fed_ok(fedserver_variance_of(900, &v));
+    for (unsigned k = 0; k < SETS; k++) {
+        const uint8_t set[FED_SHA256_SIZE] = {(uint8_t)k, (uint8_t)(k >> 8)};
+        int64_t count = 0, again = 0, value = 0;
+        assert_fed_ok(fedserver_count_noise(&told, key, set, &count));
+        assert_fed_ok(fedserver_count_noise(&told, key, set, &again));
+        assert_int_equal(count, again);
+        assert_fed_ok(fedserver_noise_draw(key, set, v, &value, 1));
+        squares += (double)(count * count) / SETS;
+        along += (double)(count * value) / SETS;
+    }
+    assert_true(fabs(squares / 900 - 1) < 0.1); /* 4 standard errors; the numbers are fixed */
+    assert_true(fabs(along / 900) < 0.1);
+    int64_t none = 7;
+    told.counted = false;
+    assert_fed_ok(fedserver_count_noise(&told, key, key, &none));
+    assert_int_equal(none, 7);
 }
 
 int main(void) {

@@ -13,7 +13,7 @@ static const fed_checkin second = {.protocol = 2, .capabilities = FED_CAN_PATCH}
 static const fed_checkin newest = {.protocol = 2,
                                    .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN |
                                                    FED_CAN_LAYOUT | FED_CAN_PRIVATE |
-                                                   FED_CAN_PRIVATE_LAYERS};
+                                                   FED_CAN_PRIVATE_LAYERS | FED_CAN_COUNT};
 
 static const fedserver_task plain = {
     .wire = {.model = "input 2 | dense 2", .codec_up = "sbc:p=0.01", .optimizer = "sgd"},
@@ -68,6 +68,9 @@ FED_TEST(the_word_and_its_key_are_named) {
     t = plain;
     snprintf(t.wire.private_layers, sizeof t.wire.private_layers, "head");
     assert_unknown(&t, &second, "private_layers", "keys");
+    t = plain;
+    t.clip_quantile = 0.5F;
+    assert_unknown(&t, &second, "quantile", "clip_quantile");
 }
 
 /* Devices knew eden before it had p. The p of another codec is no p of eden. */

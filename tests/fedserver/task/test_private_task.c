@@ -129,6 +129,44 @@ FED_TEST(the_noise_of_groups_is_told) {
     assert_true(fabs(after.ratio / before.ratio - 2 * sqrt(acos(-1) / 2)) < 1e-9);
 }
 
+#define PROMISE PRIVATE ", \"epsilon\": 8, \"delta\": 1e-5, \"participations\": 8"
+
+FED_TEST(a_clip_that_follows_a_quantile_needs_a_promise_and_a_goal) {
+    static const struct {
+        const char *text, *key, *why;
+    } wrong[] = {
+        {DENSE PRIVATE ", \"clip_quantile\": 0.5", "clip_quantile", "belongs to a promise"},
+        {DENSE "\"codec_up\": \"sbc\", \"clip_quantile\": 0.5", "clip_quantile",
+         "belongs to a promise"},
+        {DENSE PROMISE ", \"clip_quantile\": 1", "clip_quantile", "from 0.01 to 0.99"},
+        {DENSE PROMISE ", \"clip_quantile\": 0.5, \"apart\": 2, \"selection\": \"round_robin\"",
+         "clip_quantile", "leave clip_quantile or apart out"},
+        {DENSE PROMISE ", \"clip_quantile\": 0.5, \"strategy\": \"median\", \"groups\": 3,"
+                       " \"minimum\": 3",
+         "clip_quantile", "leave clip_quantile or groups out"},
+        {DENSE PROMISE ", \"clip_quantile\": 0.5", "goal",
+         "(z = 1.80) hides who is clipped in rounds of more devices only; let goal be 19 at least"},
+    };
+    fed_error err = {0};
+    fedserver_config config;
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        char key[64];
+        snprintf(key, sizeof key, "\"%s\"", wrong[k].key);
+        assert_fed_status(read_task(wrong[k].text, &config, &err), FED_EINVAL);
+        if (strstr(err.text, key) == NULL || strstr(err.text, wrong[k].why) == NULL) {
+            fail_msg("%s: %s", wrong[k].text, err.text);
+        }
+    }
+    static const char enough[] =
+        "{\"rounds\": 9, \"goal\": 19, \"clip_quantile\": 0.5, " DENSE PROMISE "}";
+    assert_fed_ok_err(fedserver_config_parse("task.json", enough, strlen(enough), &config, &err));
+    assert_true(fedserver_task_adapts(&config.task) && fedserver_task_clip(&config.task) == 0.5F);
+    config.task.round_clip = 0.25F;
+    const fed_layout layout = {.size = 27};
+    const fed_privacy told = fedserver_privacy_of(&config.task, &layout);
+    assert_true(told.counted && told.clip == 0.25F);
+}
+
 FED_TEST(a_phase_that_keeps_the_codec_goes_with_it) {
     fed_error err = {0};
     fedserver_config config;
