@@ -68,6 +68,9 @@ static fed_status check_same(const char *directory, const sim_scenario *s, fed_e
     sim_scenario before = {0};
     sim_path(path, directory, "scenario.txt");
     fed_status status = sim_scenario_read(path, &before, err);
+    if (status == FED_OK) {
+        status = sim_scenario_fill(&before, err);
+    }
     const sim_key_id id = status == FED_OK ? sim_scenario_difference(&before, s) : SIM_KEYS;
     if (id != SIM_KEYS) {
         status = fed_fail(err, FED_EINVAL,

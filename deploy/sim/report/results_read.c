@@ -211,6 +211,7 @@ fed_status sim_result_read(const char *directory, sim_result *result, fed_error 
     FED_TRY(read_summary(directory, &result->log, err));
     FED_TRY(read_version(directory, result, err));
     FED_TRY(sim_scenario_read(sim_path(path, directory, "scenario.txt"), &result->scenario, err));
+    FED_TRY(sim_scenario_fill(&result->scenario, err));
     FED_TRY(read_csv(directory, "clients.csv", sim_clients_header, take_client, &result->log, err));
     FED_TRY(read_personal(directory, &result->log, err));
     FED_TRY(read_csv(directory, "rounds.csv", sim_rounds_header, take_round, &result->log, err));

@@ -306,6 +306,15 @@ static fed_status empty_task(sim_scenario *s, fed_error *err) {
                                       : sim_scenario_set(s, SIM_TRANSPORT, "https", "server", err);
 }
 
+fed_status sim_scenario_fill(sim_scenario *s, fed_error *err) {
+    for (sim_key_id id = 0; id < SIM_KEYS; id++) {
+        if (s->value[id] == NULL && sim_keys[id].preset != NULL) {
+            FED_TRY(sim_scenario_set(s, id, sim_keys[id].preset, "the default", err));
+        }
+    }
+    return FED_OK;
+}
+
 fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
     const bool foreign = is_given(s, SIM_SERVER);
     FED_TRY(foreign ? empty_task(s, err) : complete_rounds(s, err));

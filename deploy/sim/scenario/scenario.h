@@ -46,6 +46,8 @@ const sim_pair *sim_scenario_pair(const sim_scenario *s, sim_key_id id);
 /** Fill in the keys that were not given: defaults, and values that follow from other keys. No value
  * may have alternatives any more. FED_EINVAL: a key that has no default is missing. */
 fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) FED_CHECKED;
+/** Give the keys that are missing their defaults: a file of an older build lacks newer keys. */
+fed_status sim_scenario_fill(sim_scenario *s, fed_error *err) FED_CHECKED;
 /** Write a file that sim_scenario_parse reads. Keys that were not given are left out. */
 void sim_scenario_write(const sim_scenario *s, fed_writer *w);
 /** Copy keys and values, but no pairs. */

@@ -102,6 +102,20 @@ FED_TEST(models_are_measured_on_what_each_client_holds_back) {
     assert_null(strstr(sim.out, "worst tenth"));
 }
 
+FED_TEST(runs_of_a_build_that_lacked_a_key_are_those_of_its_default) {
+    char command[600];
+    assert_runs(&sim, RUN "--out old/run", 0, "");
+    assert_runs(&sim, RUN "strategy=fedavgm --out new/run", 0, "");
+    snprintf(command, sizeof command,
+             "cd %s/old/run && grep -q '^evaluate = test' scenario.txt && "
+             "sed -i '/^evaluate =/d' scenario.txt",
+             sim.directory);
+    assert_int_equal(system(command), 0);
+    assert_runs(&sim, RUN "--out old/run --resume", 0, "");
+    assert_runs(&sim, "report old/run new/run", 0, "strategy=fedavgm");
+    assert_null(strstr(sim.out, "evaluate"));
+}
+
 FED_TEST(to_measure_on_nothing_is_refused) {
     assert_runs(&sim, RUN "evaluate=clients --out none", 2, "give holdout, such as holdout=0.2");
     assert_runs(&sim, RUN "evaluate=elsewhere --out none", 2, "it must be test or clients");
