@@ -1,170 +1,204 @@
-/* Measure how near a convolution is to the processor's bound of multiply-adds, in one thread. */
+/* Measure how near convolutions are to the processor's bound of multiply-adds, in one thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench.h"
 #include "fed/clock.h"
 #include "fed/rng.h"
-#include "fedclient/train/kernels.h"
-#include "fedtrain/net.h"
+#include "fedclient/train/backends/fast/fast.h"
+#include "fedclient/train/backends/fast/fast_impl.h"
 #include "yardstick.h"
 
 /*
- *     bench_conv
+ *     bench_conv [UNIT [BATCH BATCH]]
  *
- * A net of DEEP convolutions of one shape runs forward, and forward and backward. The difference is
- * the backward passes, for the input and for the weights. Slices of both and of a loop of
- * multiply-adds alternate. A share is nominal operations a second of CPU time over those of the
- * loop: the median of the rounds.
+ * Each convolution of ResNet-20, ResNet-110 and Inception-BN for CIFAR runs by itself: forward,
+ * backward to the weights, and backward to the inputs, which is the time of both passes less that
+ * of the weights. Slices of these and of a loop of multiply-adds alternate. A share is nominal
+ * operations, as direct sums have them, a second of CPU time over those of the loop: the median of
+ * the rounds. UNIT names the kernels, such as avx2; without it they are the processor's best.
  */
 
-enum { DEEP = 8, MAX_BATCH = 128, ROUNDS = 9, PEAK_ROUNDS = 100000 };
+enum { MAX_BATCH = 128, ROUNDS = 5, PEAK_ROUNDS = 100000, BATCHES = 2, SHAPES = 100 };
+enum { FORWARD, INPUTS, WEIGHTS, PASSES };
 
-static const double SLICE_S = 0.1, PEAK_SLICE_S = 0.02, FORWARD_GOAL = 0.80, BACKWARD_GOAL = 0.70;
+static const double SLICE_S = 0.02, PEAK_SLICE_S = 0.01;
+static const double goals[PASSES] = {0.80, 0.70, 0.70};
+static size_t batches[BATCHES] = {32, MAX_BATCH};
+static const char *const models[] = {"resnet20", "resnet110", "inception-bn-cifar"};
 
-/* Convolutions that keep the picture's size. Where `in` and `out` differ, every second one leads
- * back. */
-typedef struct shape {
-    const char *nets;
-    unsigned side, in, out, kernel;
-} shape;
+extern const fedtrain_backend_vtable fedtrain_backend_fast;
 
-static const shape shapes[] = {
-    {"resnet20, resnet110: layer1", 32, 16, 16, 3}, {"resnet20, resnet110: layer2", 16, 32, 32, 3},
-    {"resnet20, resnet110: layer3", 8, 64, 64, 3},  {"inception-bn-cifar: 3a", 32, 96, 32, 3},
-    {"inception-bn-cifar: 3a", 32, 96, 32, 1},      {"inception-bn-cifar: 4a", 16, 160, 48, 3},
-    {"inception-bn-cifar: 4a", 16, 160, 112, 1},    {"inception-bn-cifar: 5a", 8, 240, 160, 3},
-    {"inception-bn-cifar: 5b", 8, 336, 176, 1},
-};
+static const fedtrain_kernels *kernels;
 
+/* One convolution behind a layer that has parameters, so that its inputs have a gradient. */
 typedef struct bench {
     fed_arch arch;
-    fedtrain_net *net;
+    fast_net *net;
+    fast_node *node;
+    bool reads_picture; /* the net's first convolution: nobody asks for its inputs' gradient */
     size_t batch;
-    float *params, *grad, *score, *x;
-    uint32_t *label;
+    float *params, *grad;
 } bench;
 
-static void make_net(const shape *s, bench *b) {
-    char text[1024];
-    int len = snprintf(text, sizeof text, "input %ux%ux%u", s->in, s->side, s->side);
-    for (unsigned i = 0; i < DEEP; i++) {
-        len += snprintf(text + len, sizeof text - (size_t)len, " | conv %u %u pad %u",
-                        i % 2 == 0 ? s->out : s->in, s->kernel, s->kernel / 2);
-    }
-    snprintf(text + len, sizeof text - (size_t)len, " | avgpool | dense 10");
-    fed_error err = {0};
-    bench_require(fed_arch_parse(text, &b->arch, &err), err.text);
-    bench_require(fedtrain_net_new(&b->arch, MAX_BATCH, NULL, &b->net, NULL), "net");
-    const size_t values = MAX_BATCH * (size_t)s->in * s->side * s->side;
-    b->params = bench_alloc(b->arch.layout.size * sizeof *b->params);
-    b->grad = bench_alloc(b->arch.layout.size * sizeof *b->grad);
-    b->score = bench_alloc(MAX_BATCH * b->arch.classes * sizeof *b->score);
-    b->x = bench_alloc(values * sizeof *b->x);
-    b->label = bench_alloc(MAX_BATCH * sizeof *b->label);
-    fed_arch_init_values(&b->arch, 1, b->params);
+static void fill(float *values, size_t n) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
-    for (size_t i = 0; i < values; i++) {
-        b->x[i] = fed_rng_float(&rng);
+    for (size_t i = 0; i < n; i++) {
+        values[i] = fed_rng_float(&rng) - 0.5F;
     }
-    for (size_t i = 0; i < MAX_BATCH; i++) {
-        b->label[i] = (uint32_t)(i % b->arch.classes);
-    }
+}
+
+static void make_net(const fed_layer *l, bench *b) {
+    char text[200];
+    fed_error err = {0};
+    void *net = NULL;
+    snprintf(text, sizeof text,
+             "input %ux%ux%u | bn | conv %u %u stride %u pad %u | avgpool | dense 10",
+             (unsigned)l->in.c, (unsigned)l->in.h, (unsigned)l->in.w, (unsigned)l->out.c,
+             (unsigned)l->kh, (unsigned)l->stride, (unsigned)l->pad);
+    bench_require(fed_arch_parse(text, &b->arch, &err), err.text);
+    bench_require(fedtrain_fast_open(&b->arch, MAX_BATCH, kernels, &net), "net");
+    b->net = net;
+    b->node = &b->net->nodes[1];
+    b->params = bench_alloc(b->arch.layout.size * sizeof *b->params);
+    b->grad = bench_alloc(b->arch.layout.size * sizeof *b->grad);
+    fed_arch_init_values(&b->arch, 1, b->params);
+    fill(b->node->in[0]->data, MAX_BATCH * b->node->in[0]->size);
+    fill(b->node->out->grad, MAX_BATCH * b->node->out->size);
 }
 
 static void free_net(bench *b) {
-    fedtrain_net_free(b->net);
+    fedtrain_backend_fast.close(b->net);
     free(b->params);
     free(b->grad);
-    free(b->score);
-    free(b->x);
-    free(b->label);
     fed_arch_free(&b->arch);
 }
 
-/* The multiplications and additions of the convolutions, forward, for one sample. */
-static double operations(const fed_arch *arch) {
-    double sum = 0;
-    for (size_t l = 0; l < arch->layer_count; l++) {
-        const fed_layer *layer = &arch->layers[l];
-        if (layer->kind == FED_LAYER_CONV) {
-            const double places = (double)layer->out.h * layer->out.w;
-            sum += 2 * places * (double)arch->layout.tensors[layer->weight].size;
-        }
+static void run_pass(bench *b, int pass) {
+    const fedtrain_pass how = {.params = b->params, .batch = b->batch, .training = true};
+    const fast_flow flow = {.pass = &how, .grad = b->grad};
+    float *inputs = b->node->in[0]->grad;
+    if (pass == FORWARD) {
+        b->node->op->forward(b->net, b->node, &how);
+        return;
     }
-    return sum;
+    b->node->in[0]->grad = pass == WEIGHTS ? NULL : inputs;
+    b->node->op->backward(b->net, b->node, &flow);
+    b->node->in[0]->grad = inputs;
 }
 
-/* The first convolution has no gradient of its input. */
-static double backward_operations(const fed_arch *arch) {
-    return operations(arch) * (2.0 - 1.0 / DEEP);
-}
-
-static double batch_seconds(bench *b, bool backward) {
-    const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
+/* Seconds of one pass; INPUTS: of both backward passes. */
+static double pass_seconds(bench *b, int pass) {
     const int64_t begin_us = fed_clock_thread_cpu_us();
-    size_t batches = 0;
+    size_t passes = 0;
     int64_t us;
     do {
-        fed_error err = {0};
-        float loss;
-        bench_require(backward
-                          ? fedtrain_net_gradient(b->net, b->params, &samples, b->grad, &loss, &err)
-                          : fedtrain_net_forward(b->net, b->params, &samples, b->score, &err),
-                      err.text);
-        batches++;
+        run_pass(b, pass);
+        passes++;
         us = fed_clock_thread_cpu_us() - begin_us;
     } while ((double)us < 1e6 * SLICE_S);
-    return 1e-6 * (double)us / (double)batches;
+    return 1e-6 * (double)us / (double)passes;
 }
 
 static double peak(void) {
-    const char *unit = fedtrain_kernels_best()->isa;
     const int64_t begin_us = fed_clock_thread_cpu_us();
     double done = 0;
     int64_t us;
     do {
-        done += yardstick_multiply_adds(unit, PEAK_ROUNDS);
+        done += yardstick_multiply_adds(kernels->isa, PEAK_ROUNDS);
         us = fed_clock_thread_cpu_us() - begin_us;
     } while ((double)us < 1e6 * PEAK_SLICE_S);
     return 1e6 * done / (double)us;
 }
 
-static void print_share(double share, double goal) {
-    printf(" %3.0f %% %-6s |", 100 * share, share >= goal ? "met" : "missed");
+static void print_share(const double *shares, int pass) {
+    const double share = bench_median(shares, ROUNDS);
+    printf(" %.0f%s |", 100 * share, share >= goals[pass] ? "" : " missed");
 }
 
-static void run_batch(bench *b, const shape *s, size_t batch) {
-    double forward[ROUNDS], backward[ROUNDS];
-    b->batch = batch;
+static void run_batch(bench *b) {
+    const fed_layer *l = b->node->layer;
+    const double places = (double)l->out.h * l->out.w * (double)b->batch;
+    const double work = 2 * places * (double)b->arch.layout.tensors[l->weight].size;
+    double share[PASSES][ROUNDS];
+    run_pass(b, FORWARD);
     for (size_t r = 0; r < ROUNDS; r++) {
-        const double ahead_s = batch_seconds(b, false), both_s = batch_seconds(b, true);
-        const double most = peak(), samples = (double)batch;
-        forward[r] = samples * operations(&b->arch) / ahead_s / most;
-        backward[r] = samples * backward_operations(&b->arch) / (both_s - ahead_s) / most;
+        const double forward_s = pass_seconds(b, FORWARD), both_s = pass_seconds(b, INPUTS);
+        const double weights_s = pass_seconds(b, WEIGHTS), most = peak();
+        share[FORWARD][r] = work / forward_s / most;
+        share[WEIGHTS][r] = work / weights_s / most;
+        share[INPUTS][r] = work / (both_s - weights_s) / most;
     }
-    printf("| %-27s | %ux%u | %3u, %3u | %ux%u | %3zu |", s->nets, s->side, s->side, s->in, s->out,
-           s->kernel, s->kernel, batch);
-    print_share(bench_median(forward, ROUNDS), FORWARD_GOAL);
-    print_share(bench_median(backward, ROUNDS), BACKWARD_GOAL);
-    printf("\n");
+    for (int pass = 0; pass < PASSES; pass++) {
+        if (pass == INPUTS && b->reads_picture) {
+            printf("  |");
+        } else {
+            print_share(share[pass], pass);
+        }
+    }
 }
 
-int main(void) {
+static bool same(const fed_layer *a, const fed_layer *b) {
+    return memcmp(&a->in, &b->in, sizeof a->in) == 0 && a->out.c == b->out.c && a->kh == b->kh &&
+           a->stride == b->stride && a->pad == b->pad;
+}
+
+static void run_layer(const fed_layer *l, const char *model, bool first) {
+    bench b = {.reads_picture = first};
+    make_net(l, &b);
+    printf("| %s | %ux%u | %u, %u | %ux%u%s |", model, (unsigned)l->in.h, (unsigned)l->in.w,
+           (unsigned)l->in.c, (unsigned)l->out.c, (unsigned)l->kh, (unsigned)l->kw,
+           l->stride > 1 ? ", stride 2" : "");
+    for (size_t i = 0; i < BATCHES; i++) {
+        b.batch = batches[i];
+        run_batch(&b);
+    }
+    printf("\n");
+    free_net(&b);
+}
+
+/* Run the convolutions of a model whose shape has not been seen. */
+static void run_model(const char *model, fed_layer seen[SHAPES], size_t *count) {
+    fed_arch arch;
+    fed_error err = {0};
+    bench_require(fed_arch_parse(model, &arch, &err), err.text);
+    for (size_t k = 0; k < arch.layer_count; k++) {
+        const fed_layer *l = &arch.layers[k];
+        bool is_new = l->kind == FED_LAYER_CONV && *count < SHAPES;
+        for (size_t i = 0; i < *count; i++) {
+            is_new = is_new && !same(l, &seen[i]);
+        }
+        if (is_new) {
+            seen[(*count)++] = *l;
+            run_layer(l, model, l->input[0] == 0);
+        }
+    }
+    fed_arch_free(&arch);
+}
+
+int main(int argc, char **argv) {
+    static fed_layer seen[SHAPES];
+    size_t count = 0, unit = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s, peak %.0f G operations a second\n\n", fedtrain_kernels_best()->isa, 1e-9 * peak());
-    printf("| layers | picture | channels | kernel | batch | forward, goal %.2f | backward, goal "
-           "%.2f |\n|---|---|---|---|---|---|---|\n",
-           FORWARD_GOAL, BACKWARD_GOAL);
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        bench b = {0};
-        make_net(&shapes[i], &b);
-        run_batch(&b, &shapes[i], 1);
-        run_batch(&b, &shapes[i], 32);
-        run_batch(&b, &shapes[i], MAX_BATCH);
-        free_net(&b);
+    do {
+        kernels = fedtrain_kernels_get(unit++);
+        bench_require(kernels != NULL ? FED_OK : FED_EINVAL, "no such kernels here");
+    } while (argc > 1 && strcmp(kernels->isa, argv[1]) != 0);
+    for (int i = 0; argc > 2 + BATCHES - 1 && i < BATCHES; i++) {
+        batches[i] = (size_t)strtoul(argv[2 + i], NULL, 10);
+        bench_require(batches[i] > 0 && batches[i] <= MAX_BATCH ? FED_OK : FED_EINVAL, "a batch");
+    }
+    printf("%s, peak %.0f G operations a second\n\n", kernels->isa, 1e-9 * peak());
+    printf("| first in | picture | channels | kernel |");
+    for (size_t i = 0; i < BATCHES; i++) {
+        printf(" %zu: forward | inputs | weights |", batches[i]);
+    }
+    printf("\n|---|---|---|---|---|---|---|---|---|---|\n");
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        run_model(models[m], seen, &count);
     }
     return 0;
 }

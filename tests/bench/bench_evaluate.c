@@ -11,7 +11,7 @@
 #include "fedtrain/train.h"
 
 /*
- *     bench_evaluate [BATCH ...]
+ *     bench_evaluate [BACKEND [BATCH ...]]
  *
  * Slices of training steps, TRAIN_BATCH samples each, and of tests of the same model alternate.
  * Speeds are samples a second of CPU time, and the ratio is the median of the rounds' ratios. With
@@ -22,6 +22,7 @@ enum { TRAIN_BATCH = 32, STEPS = 4, BATCH = 100, MOST = 500, ROUNDS = 7 };
 
 static const double SLICE_S = 0.1, GOAL = 4;
 
+static const char *backend; /* "fast", "bfloat16" */
 static const char *const models[] = {"lr", "mlp", "lenet5-caffe", "resnet20"};
 
 typedef struct bench {
@@ -39,8 +40,8 @@ static void open_model(const char *name, size_t test_batch, bench *b) {
     fed_error err = {0};
     bench_require(fed_arch_parse(name, &b->arch, &err), err.text);
     bench_require(fed_optimizer_parse("momentum:lr=0.0001", 0.01F, &b->rule, &err), err.text);
-    bench_require(fedtrain_net_new(&b->arch, TRAIN_BATCH, NULL, &b->train, &err), err.text);
-    bench_require(fedtrain_net_new(&b->arch, test_batch, NULL, &b->test, &err), err.text);
+    bench_require(fedtrain_net_new(&b->arch, TRAIN_BATCH, backend, &b->train, &err), err.text);
+    bench_require(fedtrain_net_new(&b->arch, test_batch, backend, &b->test, &err), err.text);
     const size_t size = fedtrain_shape_size(b->arch.input);
     b->test_batch = test_batch;
     b->params = bench_alloc(b->arch.layout.size * sizeof *b->params);
@@ -128,14 +129,16 @@ static void measure(const char *name, size_t test_batch) {
 
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    backend = argc > 1 ? argv[1] : "fast";
+    printf("%s\n\n", fedtrain_isa(backend));
     printf("| model | training: samples/s | batch of tests | tests: samples/s | ratio, goal %.0f "
            "|\n|---|---|---|---|---|\n",
            GOAL);
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        for (int k = 1; k < argc; k++) {
+        for (int k = 2; k < argc; k++) {
             measure(models[i], (size_t)strtoul(argv[k], NULL, 10));
         }
-        if (argc < 2) {
+        if (argc < 3) {
             measure(models[i], BATCH);
         }
     }
