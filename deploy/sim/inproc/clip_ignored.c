@@ -7,12 +7,15 @@
 #include <string.h>
 
 #include "fed/arch.h"
+#include "fed/hash.h"
 #include "fed/private_terms.h"
 #include "fed/rng.h"
 #include "fedcodec/ring.h"
 
-/* Of the direction and of rounding, which follow from the seed. */
-enum { DIRECTION = 0x64697265, ROUNDING = 0x68726e64 };
+/* ROUNDING: a stream of random numbers. PART: the first of so many parts of the values is raised.
+ * In logistic regression with ten classes that is the first one, of which the model gets too sure.
+ */
+enum { ROUNDING = 0x68726e64, PART = 10 };
 
 bool sim_hostile_is(const sim_actor *actor) {
     const sim_options *o = actor->world->clients->options;
@@ -54,11 +57,11 @@ static fed_status add_updates(const sim_actor *actor, const fedcodec_ring *ring,
                               uint8_t *packed, uint32_t *y) {
     const sim_told *told = &actor->told;
     const uint64_t seed = actor->world->clients->options->seed;
-    const float each = told->privacy.clip / sqrtf((float)told->values);
+    const size_t raised = (told->values + PART - 1) / PART;
+    const float each = told->privacy.clip / sqrtf((float)raised);
     fed_rng rng;
-    fed_rng_init(&rng, seed, DIRECTION, 0);
     for (size_t i = 0; i < told->values; i++) {
-        x[i] = fed_rng_float(&rng) < 0.5F ? -each : each;
+        x[i] = i < raised ? each : 0;
     }
     fed_rng_init(&rng, seed, ROUNDING + actor->client->k, told->round);
     for (uint32_t k = 0; k < told->privacy.goal / 2; k++) {
@@ -69,6 +72,7 @@ static fed_status add_updates(const sim_actor *actor, const fedcodec_ring *ring,
     return FED_OK;
 }
 
+/** Change the last bytes of actor->body, which are the fields. */
 static fed_status push(sim_actor *actor, const fedcodec_ring *ring) {
     const fed_privacy_fields *shape = &ring->shape;
     float *x = malloc(shape->n * sizeof *x);
@@ -87,8 +91,29 @@ static fed_status push(sim_actor *actor, const fedcodec_ring *ring) {
     return status;
 }
 
+/** Is the request a whole update, or one in one piece? Then actor->body has a copy of it. The head
+ * is that of the piece; of a whole update only its total is set. */
+static bool take_whole(sim_actor *actor, bool piece, fed_piece *head) {
+    const uint8_t *body = actor->request.body;
+    const size_t len = actor->request.body_len;
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    *head = (fed_piece){.total = len};
+    if (piece && (fed_piece_read(&r, head) != FED_OK || head->offset != 0 ||
+                  head->total != fed_reader_left(&r))) {
+        return false;
+    }
+    if (body != actor->body.data) {
+        actor->body.len = 0;
+        fed_write_bytes(&actor->body, body, len);
+    }
+    return actor->body.status == FED_OK;
+}
+
 fed_status sim_hostile_push(sim_actor *actor, fed_error *err) {
     const sim_told *told = &actor->told;
+    const bool piece = actor->kept.kind == FED_REQUEST_PIECE;
+    fed_piece head;
     fedcodec codec;
     fedcodec_ring ring;
     if (told->values == 0) {
@@ -98,17 +123,19 @@ fed_status sim_hostile_push(sim_actor *actor, fed_error *err) {
     ring.shape =
         fed_privacy_shape(&told->privacy, (unsigned)codec.param[0], codec.param[1], told->values);
     fed_privacy_draw(told->task, fed_privacy_drawn(&told->privacy, told->round), ring.draw);
-    if (actor->request.body_len < ring.shape.bytes) {
-        return fed_fail(err, FED_EFORMAT, "the update of client %u has no fields",
-                        actor->client->k);
+    if (!take_whole(actor, piece, &head) || head.total < ring.shape.bytes) {
+        return FED_OK;
     }
-    if (actor->request.body != actor->body.data) {
-        actor->body.len = 0;
-        fed_write_bytes(&actor->body, actor->request.body, actor->request.body_len);
-        FED_TRY(actor->body.status);
-        actor->request.body = actor->body.data;
+    const size_t begin = actor->body.len - (size_t)head.total;
+    fed_status status = push(actor, &ring);
+    if (status == FED_OK && piece) {
+        head.digest = fed_digest_bytes(actor->body.data + begin, (size_t)head.total);
+        fed_writer w;
+        fed_writer_fixed(&w, actor->body.data, begin);
+        fed_piece_write(&w, &head);
+        status = w.status;
     }
-    const fed_status status = push(actor, &ring);
+    actor->request.body = actor->body.data;
     return status == FED_OK ? FED_OK
                             : fed_fail(err, status, "out of memory for a hostile client's update");
 }

@@ -289,7 +289,8 @@ static fed_status exchange(sim_actor *actor, const fedclient_request *request, f
     if (request->kind == FED_REQUEST_CHECKIN) {
         FED_TRY(without_started(actor));
     }
-    if (request->kind == FED_REQUEST_UPDATE && read == FED_OK && sim_hostile_is(actor)) {
+    const bool sends = request->kind == FED_REQUEST_UPDATE || request->kind == FED_REQUEST_PIECE;
+    if (sends && read == FED_OK && sim_hostile_is(actor)) {
         FED_TRY(sim_hostile_push(actor, err));
     }
     const uint64_t body_len = actor->request.body_len;
