@@ -133,6 +133,7 @@ static fed_status look(sim_world *world, fed_error *err) {
         }
         key = fedserver_woken(host->server);
         if (key != 0) {
+            FED_TRY(open_sum(world, err)); /* the key may be the helper's */
             FED_TRY(sim_parked_ask(world, key, err));
         }
     } while (key != 0 || host->epoch != fedserver_epoch(host->server));
