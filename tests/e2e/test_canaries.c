@@ -181,15 +181,19 @@ static fed_status round_with(void *user, void *dst, size_t len) {
 static void open_member(world *w, uint32_t number) {
     member *m = &w->in[number];
     fed_error err = {0};
+    fed_points trusted = {.count = 1};
     char token[FEDSERVER_TOKEN];
     m->number = number;
+    if (w->helper != NULL) {
+        memcpy(trusted.at[0], w->helper->key, sizeof w->helper->key);
+    }
     fed_rng_init(&m->rounding, ROUNDING, number, 0);
     fed_inproc_open(&m->line, &w->c);
     assert_fed_ok_err(fedclient_platform_memory_open(&m->platform, &err));
     const fedclient_options options = {.server = "https://here:8443",
                                        .platform = &m->platform,
                                        .transport = &m->line.transport,
-                                       .helper = w->helper != NULL ? w->helper->key : NULL,
+                                       .helper = w->helper != NULL ? &trusted : NULL,
                                        .rounding = round_with,
                                        .train = train,
                                        .user = m};
