@@ -96,6 +96,7 @@ typedef struct member {
     fed_inproc line;
     fedclient_platform platform;
     fedclient *client;
+    fed_points trusted; /* the keys of its helper, while the client is open */
     fed_rng rounding;
     uint32_t number, round;
 } member;
@@ -181,11 +182,11 @@ static fed_status round_with(void *user, void *dst, size_t len) {
 static void open_member(world *w, uint32_t number) {
     member *m = &w->in[number];
     fed_error err = {0};
-    fed_points trusted = {.count = 1};
     char token[FEDSERVER_TOKEN];
     m->number = number;
     if (w->helper != NULL) {
-        memcpy(trusted.at[0], w->helper->key, sizeof w->helper->key);
+        m->trusted.count = 1;
+        memcpy(m->trusted.at[0], w->helper->key, sizeof w->helper->key);
     }
     fed_rng_init(&m->rounding, ROUNDING, number, 0);
     fed_inproc_open(&m->line, &w->c);
@@ -193,7 +194,7 @@ static void open_member(world *w, uint32_t number) {
     const fedclient_options options = {.server = "https://here:8443",
                                        .platform = &m->platform,
                                        .transport = &m->line.transport,
-                                       .helper = w->helper != NULL ? &trusted : NULL,
+                                       .helper = w->helper != NULL ? &m->trusted : NULL,
                                        .rounding = round_with,
                                        .train = train,
                                        .user = m};

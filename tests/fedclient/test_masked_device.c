@@ -260,7 +260,9 @@ FED_TEST_WITH(a_floor_that_makes_no_sense_is_refused, fed_device *d) {
 
 /* The fake's rounds commit with 20 devices. */
 FED_TEST_WITH(a_device_for_private_tasks_only_wants_twenty_devices, fed_device *d) {
-    d->options.helper = d->fake.privacy.helper_key[0];
+    static fed_points keys = {.count = 1};
+    memcpy(keys.at[0], d->fake.privacy.helper_key[0], FED_SEAL_KEY);
+    d->options.helper = &keys;
     d->options.private_only = true;
     d->fake.privacy.minimum = 19;
     decline(d, "commit with 19 devices; this device wants 20");
