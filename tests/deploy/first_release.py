@@ -339,10 +339,18 @@ def back(world):
 def late_device_enrols(world):
     # An evaluator takes no slot of a round, so no round waits for it when it is killed.
     token = world.run(world.new, "token --role evaluator").strip()
-    with open(os.path.join(world.work, "late-device.log"), "w", encoding="utf-8") as log, subprocess.Popen(
+    path = os.path.join(world.work, "late-device.log")
+
+    def has_enrolled():
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return "enrolled as" in file.read()
+
+    with open(path, "w", encoding="utf-8") as log, subprocess.Popen(
             [*world.device_words(world.old, "late-device", token), "--evaluate"], stdout=log, stderr=log) as device:
-        world.wait_until(lambda: "enrolled as" in world.tail(), "a third device has enrolled")
-        device.kill()
+        try:
+            world.wait_until(has_enrolled, "a third device has enrolled")
+        finally:
+            device.kill()
 
 
 def stale(world):

@@ -8,7 +8,8 @@
 /* Takes away what layout 17 has of private tasks. */
 #define FED_NOT_PRIVATE                                                                            \
     "ALTER TABLE tasks DROP COLUMN generation;"                                                    \
-    "DROP TABLE openings; DROP TABLE ledger; ALTER TABLE rounds DROP COLUMN clip;"                 \
+    "DROP TABLE outliers; DROP TABLE openings; DROP TABLE ledger;"                                 \
+    "ALTER TABLE rounds DROP COLUMN clip;"                                                         \
     "ALTER TABLE rounds DROP COLUMN sigma2; ALTER TABLE rounds DROP COLUMN rho;"                   \
     "ALTER TABLE rounds DROP COLUMN set_digest; ALTER TABLE rounds DROP COLUMN noise_key;"
 
@@ -153,7 +154,7 @@
 /* PostgreSQL. Run these in this order, from today's layout on. */
 
 #define FED_PG_LAYOUT_5                                                                            \
-    "DROP TABLE fedserver.openings; DROP TABLE fedserver.ledger;"                                  \
+    "DROP TABLE fedserver.outliers; DROP TABLE fedserver.openings; DROP TABLE fedserver.ledger;"   \
     "ALTER TABLE fedserver.tasks DROP COLUMN generation;"                                          \
     "ALTER TABLE fedserver.rounds DROP COLUMN clip,"                                               \
     " DROP COLUMN sigma2, DROP COLUMN rho, DROP COLUMN set_digest, DROP COLUMN noise_key;"         \
