@@ -253,8 +253,8 @@ static unsigned orphan_a_round(world *w, pid_t *coordinator, pid_t helper) {
     return open;
 }
 
-/* Each of these rounds is in the model once. A coordinator that dies may have committed a round, and
- * not logged it. */
+/* Each of these rounds is in the model once. A coordinator that dies may have committed a round
+ * without a line in the log. */
 static void expect_committed_once(world *w, unsigned rounds) {
     char words[80];
     snprintf(words, sizeof words, "%u of %u rounds", rounds, rounds);
