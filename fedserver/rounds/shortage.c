@@ -25,7 +25,7 @@ fed_status fedserver_shortage_look(fedserver_rounds *rounds, fedserver_training 
                                    int64_t since_ms, int64_t now_ms, fed_error *err) {
     fedserver_shortage *s = &t->shortage;
     const fedserver_task *task = &t->task;
-    const uint64_t least = task->rules.minimum;
+    const uint64_t least = fedserver_round_least(&task->rules);
     uint64_t left = least, all = 0;
     if (fedserver_task_promises(task) && is_open(t)) {
         FED_TRY(rounds->store->ledger_left(rounds->db, task->wire.id, task->tag,
@@ -57,8 +57,8 @@ void fedserver_shortage_report(const fedserver_training *t, char *dst, size_t ca
              "devices that may still take part: %llu may, and the minimum is %u; the others have "
              "taken part %u times, or rest. Enrol further devices until %s UTC; else the task is "
              "finished then, for its budget",
-             (unsigned long long)t->shortage.left, t->task.rules.minimum, t->task.participations,
-             ends);
+             (unsigned long long)t->shortage.left, fedserver_round_least(&t->task.rules),
+             t->task.participations, ends);
 }
 
 fed_status fedserver_shortage_advance(fedserver_rounds *rounds, fedserver_training *t,

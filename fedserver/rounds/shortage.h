@@ -7,12 +7,12 @@
 
 /*
  * A task that promises an epsilon ends for its budget when no device has a participation left. It
- * may stop before: when fewer devices than `minimum` may take part in the open round, while with
- * all devices that are enrolled there would be enough. Then the round has no slots, so nobody
- * trains for nothing. Devices that enrol meanwhile let it go on. If none do within the task's
- * deadline, the task is finished with the version that it has (decision 50). Who takes part in each
- * `apart`-th round only counts as one who may not, while it rests: no later round comes without
- * this one.
+ * may stop before: when fewer devices than a round needs (fedserver_round_least) may take part in
+ * the open round, while with all devices that are enrolled there would be enough. Then the round
+ * has no slots, so nobody trains for nothing. Devices that enrol meanwhile let it go on. If none do
+ * within the task's deadline, the task is finished with the version that it has (decision 50). Who
+ * takes part in each `apart`-th round only counts as one who may not, while it rests: no later
+ * round comes without this one.
  */
 
 /** Are there too few? Then nobody gets a lease. */

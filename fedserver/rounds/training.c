@@ -326,8 +326,8 @@ static fed_status finish_for_budget(fedserver_rounds *rounds, fedserver_training
                    "task %llu (%s) is finished with version %u, for its budget: %llu devices may "
                    "take part in round %u, and its minimum is %u; %u updates of it are lost",
                    (unsigned long long)id, t->task.name, t->versions.version,
-                   (unsigned long long)t->shortage.left, t->round.number, t->task.rules.minimum,
-                   lost);
+                   (unsigned long long)t->shortage.left, t->round.number,
+                   fedserver_round_least(&t->task.rules), lost);
     t->round = (fedserver_round){.phase = FEDSERVER_ROUND_NONE};
     t->shortage = (fedserver_shortage){0};
     t->own = (fedserver_own_table){.count = 0};

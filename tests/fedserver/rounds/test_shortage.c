@@ -26,15 +26,19 @@ static fedserver_training *task_of(coordinator *c) {
     return t;
 }
 
-static void play(coordinator *c, const test_device devices[2]) {
-    fed_assignment work[2];
-    for (size_t k = 0; k < 2; k++) {
+static void play_with(coordinator *c, const test_device *devices, size_t count) {
+    fed_assignment work[3];
+    for (size_t k = 0; k < count; k++) {
         work[k] = device_ask_work(c, &devices[k]);
         assert_int_equal(work[k].action, FED_ACTION_TRAIN);
     }
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = 0; k < count; k++) {
         assert_int_equal(device_upload(c, &devices[k], &work[k], zeros, 1, NULL), 200);
     }
+}
+
+static void play(coordinator *c, const test_device devices[2]) {
+    play_with(c, devices, 2);
 }
 
 /* Begin a task, and play its first round with two of `count` devices. */
@@ -100,6 +104,23 @@ FED_TEST_WITH(a_task_with_too_few_devices_left_ends_for_its_budget, coordinator 
                                "lists who took part");
     coordinator_restart(c);
     assert_int_equal(device_ask_work(c, &d[2]).reason, FED_WAIT_FINISHED);
+}
+
+/* A round of groups needs `minimum` devices for each of them. */
+FED_TEST_WITH(too_few_devices_for_all_groups_are_too_few, coordinator *c) {
+    test_device d[5];
+    coordinator_task(c,
+                     "{\"model\": \"input 100 | dense 2\", \"codec_up\": \"ring:b=6\", \"clip\": 1,"
+                     " \"codec_down\": \"float32\", \"cohort\": 3, \"goal\": 3, \"minimum\": 1,"
+                     " \"groups\": 3, \"strategy\": \"median\", \"rounds\": 9, \"epsilon\": 8,"
+                     " \"delta\": 1e-5, \"deadline_s\": 600, \"participations\": 1}");
+    for (size_t k = 0; k < 5; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    play_with(c, d, 3);
+    expect_says(c, "devices that may still take part: 2 may, and the minimum is 3");
+    coordinator_wait(c, DEADLINE_MS);
+    expect_finished(c);
 }
 
 /* A device that waits is not drawn: it would be told to wait on. */
