@@ -93,7 +93,7 @@ fed_status fedclient_fits(const fedclient *client, uint64_t values, uint64_t mor
                           values, 1e-6 * (double)needed, 1e-6 * (double)most);
 }
 
-static fed_status fit(const fedclient *client, fedclient_job *job, const fedclient_layout *layout,
+static fed_status fit(fedclient *client, fedclient_job *job, const fedclient_layout *layout,
                       fed_error *err) {
     const fed_assignment *assignment = &job->assignment;
     fed_error why = {0};

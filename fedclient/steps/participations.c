@@ -104,17 +104,26 @@ static bool is_begun(const fedclient *client, const entry *e) {
     return false;
 }
 
-static fed_status left(const fedclient *client, const fed_assignment *told, const account *a,
+/* The device rests between two of its rounds. That is no fault of the task, so it is not declined:
+ * the step ends as one that the program does not want now. */
+static fed_status rest(fedclient *client, const fed_assignment *told, uint32_t round,
+                       fed_error *why) {
+    fed_error *over = &client->watch.over;
+    (void)fed_fail(over, FED_EBUSY,
+                   "this device took part in round %" PRIu32 " of task %" PRIu64
+                   ", and was promised to rest for %" PRIu32 " rounds",
+                   round, told->task.id, told->privacy.apart - 1);
+    return fed_fail(why, over->status, "%s", over->text);
+}
+
+static fed_status left(fedclient *client, const fed_assignment *told, const account *a,
                        fed_error *why) {
     const entry *e = find(a, told->task.id);
     if (e == NULL || e->taken == 0 || is_begun(client, e)) {
         return FED_OK;
     }
     if (told->privacy.apart > 1 && told->round < (uint64_t)e->round + told->privacy.apart) {
-        return fed_fail(why, FED_EDECLINED,
-                        "it took part in round %" PRIu32 ", and was promised to rest for %" PRIu32
-                        " rounds",
-                        e->round, told->privacy.apart - 1);
+        return rest(client, told, e->round, why);
     }
     if (e->taken < told->privacy.participations) {
         return FED_OK;
@@ -125,7 +134,7 @@ static fed_status left(const fedclient *client, const fed_assignment *told, cons
                     e->taken, told->privacy.participations);
 }
 
-fed_status fedclient_participation_left(const fedclient *client, const fed_assignment *told,
+fed_status fedclient_participation_left(fedclient *client, const fed_assignment *told,
                                         fed_error *why) {
     account a;
     if (told->privacy.participations == 0) {
@@ -139,8 +148,7 @@ fed_status fedclient_participation_left(const fedclient *client, const fed_assig
     return status;
 }
 
-static fed_status take(const fedclient *client, const fed_assignment *told, account *a,
-                       fed_error *err) {
+static fed_status take(fedclient *client, const fed_assignment *told, account *a, fed_error *err) {
     FED_TRY(left(client, told, a, err));
     entry *e = find(a, told->task.id);
     e = e != NULL ? e : add(a, told->task.id);
@@ -156,7 +164,7 @@ static fed_status take(const fedclient *client, const fed_assignment *told, acco
     return store(client->options.platform, a, err);
 }
 
-fed_status fedclient_participation_take(const fedclient *client, const fed_assignment *told,
+fed_status fedclient_participation_take(fedclient *client, const fed_assignment *told,
                                         fed_error *err) {
     account a;
     if (told->privacy.participations == 0) {

@@ -91,13 +91,14 @@ float fedclient_loss_sent(const fedclient_job *job, float loss);
 /* participations.c: */
 
 /** Has this device a participation left in the assignment's task, by its own record? The record is
- * kept beside what the coordinator says. FED_EDECLINED: none; *why says it. */
-fed_status fedclient_participation_left(const fedclient *client, const fed_assignment *told,
+ * kept beside what the coordinator says. *why says what is wrong. FED_EDECLINED: none. FED_EBUSY:
+ * it rests (`apart`); client->watch.over has this, too. */
+fed_status fedclient_participation_left(fedclient *client, const fed_assignment *told,
                                         fed_error *why) FED_CHECKED;
 
 /** Note a participation, before the message of this lease is made: C12 in docs/durability.md.
  * Errors as fedclient_participation_left, and those of the platform. */
-fed_status fedclient_participation_take(const fedclient *client, const fed_assignment *told,
+fed_status fedclient_participation_take(fedclient *client, const fed_assignment *told,
                                         fed_error *err) FED_CHECKED;
 /** Copy the device's private key, for a signature. Wipe it with fed_wipe. */
 fed_status fedclient_identity_key(const fedclient *client, fed_pem *key,

@@ -47,7 +47,12 @@ FED_TEST(a_round_too_early_is_refused_by_the_device) {
     assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
     d->fake.version += 1;
     fed_device_restart(d);
-    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_DECLINED);
+    const fedclient_event event = fed_device_event(d);
+    assert_int_equal(event.outcome, FEDCLIENT_PAUSED); /* it rests: no reason to decline the task */
+    assert_in_range(event.wait_ms, 100, 60 * 1000);
+    assert_fed_says(d->err, "was promised to rest for 2 rounds");
+    d->fake.version += 1;
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
     close_device(d);
 }
 
