@@ -327,7 +327,7 @@ typedef enum fedclient_outcome {
     FEDCLIENT_FINISHED = 4,  /* the task is done; its final model is stored if it fits */
     FEDCLIENT_RETRY = 5,     /* network, coordinator or training failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
-    FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */
+    FEDCLIENT_LATE = 7, /* the round ended during training; *err says how. Nothing was uploaded */
     /* may_train said "not now", or the device rests between two rounds, as it was promised (`apart`
      * of the task); *err says which. An assignment is given back */
     FEDCLIENT_PAUSED = 8
