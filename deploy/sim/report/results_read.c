@@ -36,23 +36,33 @@ static char *read_fields(char *line, size_t count, double *field) {
     return line;
 }
 
-static size_t count_fields(const char *header) {
-    size_t count = 1;
-    for (const char *at = header; *at != '\0'; at++) {
-        count += *at == ',';
+/** Return how many columns the text has by its first line, which is `header`, or what an older
+ * build knew of it: its first columns, and `least` at least. 0: it is another file. */
+static size_t known_columns(const char *text, const char *header, size_t least) {
+    const size_t len = strcspn(text, "\n");
+    const bool begins = text[len] == '\n' && strncmp(text, header, len) == 0;
+    if (!begins || (header[len] != ',' && header[len] != '\n')) {
+        return 0;
     }
-    return count;
+    size_t count = 1;
+    for (size_t k = 0; k < len; k++) {
+        count += header[k] == ',';
+    }
+    return count >= least ? count : 0;
 }
 
 static fed_status read_csv(const char *directory, const char *name, const char *header,
-                           take_row take, sim_log *log, fed_error *err) {
+                           size_t least, take_row take, sim_log *log, fed_error *err) {
     char path[SIM_PATH], *text = NULL;
     double field[MOST_FIELDS];
-    const size_t count = count_fields(header);
     FED_TRY(read_text(directory, name, path, &text, err));
+    for (size_t k = 0; k < MOST_FIELDS; k++) {
+        field[k] = (double)NAN;
+    }
     unsigned line = 1;
-    fed_status status = strncmp(text, header, strlen(header)) == 0 ? FED_OK : FED_EFORMAT;
-    for (char *at = text + strlen(header); status == FED_OK && *at != '\0';) {
+    const size_t count = known_columns(text, header, least);
+    fed_status status = count > 0 ? FED_OK : FED_EFORMAT;
+    for (char *at = text + strcspn(text, "\n") + 1; status == FED_OK && *at != '\0';) {
         line++;
         at = read_fields(at, count, field);
         status = at != NULL ? take(log, field) : FED_EFORMAT;
@@ -122,7 +132,8 @@ static fed_status take_personal(sim_log *log, const double *field) {
 static fed_status read_personal(const char *directory, sim_log *log, fed_error *err) {
     char path[SIM_PATH];
     return access(sim_path(path, directory, "personal.csv"), F_OK) == 0
-               ? read_csv(directory, "personal.csv", sim_personal_header, take_personal, log, err)
+               ? read_csv(directory, "personal.csv", sim_personal_header, 4, take_personal, log,
+                          err)
                : FED_OK;
 }
 
@@ -212,9 +223,11 @@ fed_status sim_result_read(const char *directory, sim_result *result, fed_error 
     FED_TRY(read_version(directory, result, err));
     FED_TRY(sim_scenario_read(sim_path(path, directory, "scenario.txt"), &result->scenario, err));
     FED_TRY(sim_scenario_fill(&result->scenario, err));
-    FED_TRY(read_csv(directory, "clients.csv", sim_clients_header, take_client, &result->log, err));
+    FED_TRY(
+        read_csv(directory, "clients.csv", sim_clients_header, 10, take_client, &result->log, err));
     FED_TRY(read_personal(directory, &result->log, err));
-    FED_TRY(read_csv(directory, "rounds.csv", sim_rounds_header, take_round, &result->log, err));
+    FED_TRY(
+        read_csv(directory, "rounds.csv", sim_rounds_header, 15, take_round, &result->log, err));
     return read_attended(directory, &result->log, err);
 }
 

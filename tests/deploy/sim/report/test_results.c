@@ -4,6 +4,7 @@
 
 #include "deploy/sim/report/report.h"
 #include "deploy/sim/report/results.h"
+#include "fed/file.h"
 #include "fed/version.h"
 #include "fed_made_up.h"
 #include "fed_test.h"
@@ -177,6 +178,33 @@ static void a_damaged_line_is_named(void **state) {
     sim_result_free(&back);
 }
 
+/* Release 0.1.0 wrote no clip, which is the last column. */
+static void rounds_of_a_build_that_knew_fewer_columns_are_read(void **state) {
+    world *w = *state;
+    sim_result back = {0};
+    fed_error err = {0};
+    char path[300], before[8192];
+    uint8_t *file = NULL;
+    size_t len = 0, kept = 0;
+    write_and_read(w, &back);
+    const size_t rounds = back.log.round_count;
+    sim_result_free(&back);
+    back = (sim_result){0};
+    snprintf(path, sizeof path, "%s/rounds.csv", w->directory);
+    assert_fed_ok_err(fed_file_read(path, sizeof before, &file, &len, &err));
+    for (char *line = strtok((char *)file, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        *strrchr(line, ',') = '\0';
+        kept += (size_t)snprintf(before + kept, sizeof before - kept, "%s\n", line);
+    }
+    free(file);
+    fed_test_put(w->directory, "rounds.csv", before, kept);
+    assert_fed_ok_err(sim_result_read(w->directory, &back, &err));
+    assert_int_equal(back.log.round_count, rounds);
+    assert_int_equal(back.log.rounds[0].counted, w->log.rounds[0].counted);
+    assert_true(back.log.rounds[0].clip == 0);
+    sim_result_free(&back);
+}
+
 static void totals_count_bits_and_compression(void) {
     sim_account clients[2] = {{.up_bytes = 500, .down_bytes = 1500}, {.up_bytes = 500}};
     sim_round rounds[2] = {{.counted = 1, .update_bytes = 100, .delta_bytes = 50, .virtual_s = 1},
@@ -208,6 +236,8 @@ int main(void) {
             a_run_that_was_stopped_before_its_first_round_leaves_a_directory_that_reads, setup,
             teardown),
         cmocka_unit_test_setup_teardown(a_damaged_line_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(rounds_of_a_build_that_knew_fewer_columns_are_read, setup,
+                                        teardown),
         fed_unit_test(totals_count_bits_and_compression),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
