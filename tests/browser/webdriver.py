@@ -16,18 +16,25 @@ def programs():
     return chromium, shutil.which("chromedriver")
 
 
+def start_driver(driver):
+    """Start the driver. It takes a free port for IPv4, wants the same one for IPv6, and ends where another program has that."""
+    said = ""
+    for _ in range(5):
+        process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in process.stdout:
+            found = re.search(r"started successfully on port (\d+)", line)
+            if found:
+                return process, int(found.group(1))
+            said += line
+        process.wait()
+    raise RuntimeError(f"chromedriver does not start: {said}")
+
+
 class Browser:
     def __init__(self):
         chromium, driver = programs()
         self.profile = tempfile.mkdtemp(prefix="fedpage-")
-        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        for line in self.process.stdout:
-            found = re.search(r"started successfully on port (\d+)", line)
-            if found:
-                self.port = int(found.group(1))
-                break
-        else:
-            raise RuntimeError("chromedriver does not start")
+        self.process, self.port = start_driver(driver)
         arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
                      "--disable-background-networking", "--disable-component-update", "--disable-sync",
                      "--disable-dev-shm-usage", "--lang=en-GB", "--user-data-dir=" + self.profile]
