@@ -100,7 +100,8 @@ FED_TEST_WITH(the_history_of_a_task_that_is_over_says_what_it_promised_and_spent
     const double spent = json_real_value(json_object_get(said, "spent"));
     assert_true(spent > 0 && spent < 8);
     assert_true(json_is_null(json_object_get(said, "since_ms")));
-    assert_true(json_is_null(privacy_of_past(c, "task=2", &plain)));
+    said = privacy_of_past(c, "task=2", &plain); /* json_is_null would ask twice */
+    assert_true(json_is_null(said));
     json_decref(history);
     json_decref(plain);
 }
