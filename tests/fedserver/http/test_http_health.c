@@ -1,5 +1,9 @@
 /* The health check of listeners: at each address, behind each proxy, and where nobody answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "http_world.h"
 
 #include "fedserver/http/http_health.h"
@@ -54,13 +58,24 @@ static void expect_ill(const world *w, fedserver_listener kind, const char *bind
     http_health_forget(w->server.directory, kind);
 }
 
+/* Take a port at which nobody listens: a closed one could become another test's. */
+static int take_port(uint16_t *port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
 static void one_that_does_not_answer_is_named(void **state) {
     const world *w = *state;
     fed_error err = {0};
     uint16_t port = 0, silent_port = 0;
-    int fd = -1, silent = -1;
-    assert_fed_ok_err(fedserver_http_listen("127.0.0.1", &port, &fd, &err));
-    close(fd);
+    int silent = -1;
+    const int fd = take_port(&port);
     expect_ill(w, FEDSERVER_FRONT, "127.0.0.1", port, "Connection refused");
     expect_ill(w, FEDSERVER_DEVICES, "0.0.0.0", port, "the devices' listener");
     assert_fed_ok_err(fedserver_http_listen("127.0.0.1", &silent_port, &silent, &err));
@@ -71,6 +86,7 @@ static void one_that_does_not_answer_is_named(void **state) {
         http_health_note(w->server.directory, FEDSERVER_DEVICES, &options, silent_port, &err));
     assert_fed_ok_err(fedserver_http_health(w->server.directory, &err));
     close(silent);
+    close(fd);
 }
 
 static void a_damaged_note_is_named(void **state) {
