@@ -20,7 +20,7 @@ import tempfile
 PROGRAMS = {"fedsim", "fedserver", "fedclientd", "fedtrain", "fedworker", "fedcodec"}
 # Values for words in capitals.
 PLACEHOLDERS = {"CODEC": "sbc:p=0.01", "SIZE": "1024", "OPTIMIZER": "sgd:lr=0.1", "STRATEGY": "fedavg", "SPLIT": "iid",
-                "SHARE": "0", "SEED": "1", "N": "1"}
+                "SHARE": "0", "SEED": "1", "N": "1", "CLIP": "1"}
 QUICK = ["rounds=1", "iterations=0", "clients=3", "cohort=3", "goal=3", "minimum=1", "batch=2", "local_steps=1", "offline=0",
          "deadline_s=60", "hostile=0", "threads=1"]
 OTHER_DATA = ("cifar10", "ptb")  # data sets without files: only the commands' options are checked
@@ -103,7 +103,16 @@ class Reader:
         out = words[words.index("--out") + 1] if "--out" in words else None
         own = [w for w in words[2:] if w not in ("--out", out)]
         named = [] if out is None else ["--out", out]
-        return self.run(["fedsim", "run"] + own + QUICK + [f"data={self.data}", "model=lr"] + named)
+        if any(w.startswith("server=") for w in own):  # nobody serves it here
+            return self.check_keys(own)
+        model = [] if any(w.startswith("private_layers=") for w in own) else ["model=lr"]  # it has one layer
+        return self.run(["fedsim", "run"] + own + QUICK + [f"data={self.data}"] + model + named)
+
+    def check_keys(self, words):
+        known = subprocess.run([os.path.join(self.bin, "fedsim"), "keys"], capture_output=True, text=True, check=True).stdout
+        self.checked += 1
+        unknown = [w for w in words if not re.search(rf"^{re.escape(w.split('=')[0])} ", known, re.MULTILINE)]
+        return f"fedsim has no key {' '.join(unknown)}" if unknown else None
 
     def has_device(self, words):
         """Return whether this machine has the device that --device names, and can use it."""
