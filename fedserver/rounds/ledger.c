@@ -237,8 +237,7 @@ static fed_status draw_noise(fedserver_rounds *rounds, const fedserver_training 
         status = fedserver_noise_draw(t->settled.noise_key, set, variance, noise, fields);
     }
     if (status == FED_OK) {
-        status = fedserver_count_noise(&told, t->settled.noise_key, t->settled.set_digest,
-                                       noise + fields);
+        status = fedserver_count_noise(&told, t->settled.noise_key, set, noise + fields);
     }
     return status == FED_OK ? FED_OK
                             : fed_fail(err, status, "the noise of round %u can't be drawn: %s",

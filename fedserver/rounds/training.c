@@ -465,9 +465,8 @@ static void say_too_long(const fedserver_rounds *rounds, const fedserver_trainin
         fedserver_training_say(
             rounds, t, round, FED_LOG_ERROR,
             "%u of its %u updates are lost: the sum of their group has a length of %.6g levels, "
-            "and "
-            "that of devices that keep to the clip %.6g at most. A device does not. The other "
-            "groups count",
+            "and that of devices that keep to the clip %.6g at most. A device does not. The "
+            "other groups count",
             weights->lost, updates, weights->length, weights->longest);
     } else if (weights->lost > 0) {
         fedserver_training_say(
