@@ -21,7 +21,7 @@ public final class Event {
         DECLINED,
         /** The round ended during training. */
         LATE,
-        /** The app's Eligibility refused to train now. */
+        /** The app's Eligibility refused to train now, or the device rests between two rounds ({@code apart}). */
         PAUSED
     }
 
