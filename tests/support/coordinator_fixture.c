@@ -13,6 +13,7 @@
 
 #include "fedcodec/envelope.h"
 #include "fedcodec/ring.h"
+#include "fedserver/operator.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/stores/stores.h"
 
@@ -232,6 +233,27 @@ const char *answer_short(int status, const char *word) {
     static char text[48];
     snprintf(text, sizeof text, word[0] != '\0' ? "%d %s" : "%d%s", status, word);
     return text;
+}
+
+void coordinator_expect_waits(coordinator *c, const char *words) {
+    fedserver *other = NULL;
+    fed_error err = {0};
+    char text[4000] = "";
+    json_t *status = coordinator_json(c, "/v1/status", "");
+    const char *waits =
+        json_string_value(json_object_get(json_object_get(status, "round"), "waits_for"));
+    assert_non_null(waits);
+    if (strstr(waits, words) == NULL) {
+        fail_msg("waits_for is: %s", waits);
+    }
+    coordinator_commit(c);
+    must(fedserver_open(c->directory, NULL, &other, &err), &err);
+    must(fedserver_status(other, c->now_ms, text, sizeof text, &err), &err);
+    fedserver_close(other);
+    if (strstr(text, waits) == NULL) {
+        fail_msg("fedserver status prints: %s", text);
+    }
+    json_decref(status);
 }
 
 test_device coordinator_enrol(coordinator *c) {

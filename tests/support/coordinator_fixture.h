@@ -92,6 +92,10 @@ test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 test_device coordinator_enrol_key(coordinator *c, const fedserver_grant *grant, const fed_pem *key);
 
+/** Check that the open round waits for something that is called by these words, on the page and in
+ * `fedserver status`, which is another process. */
+void coordinator_expect_waits(coordinator *c, const char *words);
+
 /** Return the coordinator's record of the device. */
 fedserver_device *coordinator_device(const coordinator *c, const test_device *d);
 uint64_t coordinator_enrolled(const coordinator *c);

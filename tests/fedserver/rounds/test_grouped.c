@@ -353,18 +353,6 @@ static void reopen_helper(federation *f) {
     assert_fed_ok(fedserver_helper_open(&options, &f->helper, &f->err));
 }
 
-/* The devices get the next round's work, and the model that it starts from. */
-static void next_round(coordinator *c, federation *f) {
-    for (size_t k = 0; k < DEVICES; k++) {
-        f->work[k] = device_ask_work(c, &f->device[k]);
-        assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
-    }
-    memset(f->before, 0, sizeof f->before);
-    assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, f->work[0].version,
-                                     f->before, NULL),
-                     200);
-}
-
 static json_t *outliers_of(coordinator *c) {
     json_t *status = coordinator_json(c, "/v1/status", NULL);
     json_t *privacy = json_object_get(json_object_get(status, "task"), "privacy");

@@ -245,7 +245,7 @@ FED_TEST_WITH(what_was_refused_of_another_set_is_forgotten, coordinator *c) {
     name_rubbish(c, f, 1);
     for (int k = 0; k < 2; k++) {
         const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
-        expect_waits(c, "to open the sum of 3 updates");
+        coordinator_expect_waits(c, "to open the sum of 3 updates");
         assert_string_equal(t->asking.refusal, "");
         coordinator_restart(c);
     }

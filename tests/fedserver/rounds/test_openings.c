@@ -411,13 +411,14 @@ FED_TEST_WITH(a_round_is_voided_for_the_spare_key, coordinator *c) {
         assert_memory_equal(f->work[k].privacy.helper_key[0], f->key, FED_SEAL_KEY);
         send(c, f, k, true);
     }
-    expect_waits(c, "to open the sum of 4 updates");
+    coordinator_expect_waits(c, "to open the sum of 4 updates");
     replace_helper(c, f);
     memcpy(f->key, keys.at[1], sizeof f->key);
     answer a = ask(c, &f->helper_device);
     assert_int_equal(a.status, 204); /* nothing before a person says so */
     answer_free(&a);
-    expect_waits(c, "the helper with its spare key is here: `fedserver reopen --spare 1`");
+    coordinator_expect_waits(c,
+                             "the helper with its spare key is here: `fedserver reopen --spare 1`");
     options = (fedserver_reopening_options){.spare = true, .force = true};
     reopen(c, &options);
     play_round_anew(c, f, values);
@@ -665,13 +666,15 @@ FED_TEST_WITH(the_status_names_the_helper_and_what_it_says, coordinator *c) {
     snprintf(helper, sizeof helper, "its helper (key %.16s)", key);
     snprintf(words, sizeof words, "%s to open the sum of 4 updates, %s", helper, since);
     coordinator_wait(c, 5000);
-    expect_waits(c, words);
+    coordinator_expect_waits(c, words);
     for (int k = 0; k < 2; k++) {
         refuse(c, f, 1);
-        expect_waits(c, "; it refuses (minimum): a sum of 4 devices is asked for; this helper");
+        coordinator_expect_waits(
+            c, "; it refuses (minimum): a sum of 4 devices is asked for; this helper");
         coordinator_restart(c);
-        expect_waits(c, words);
-        expect_waits(c, "; it refuses (minimum): a sum of 4 devices is asked for; this helper");
+        coordinator_expect_waits(c, words);
+        coordinator_expect_waits(
+            c, "; it refuses (minimum): a sum of 4 devices is asked for; this helper");
     }
     open_round(c, f, 100000);
     const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
@@ -695,18 +698,6 @@ FED_TEST_WITH(the_log_says_more_and_more_seldom_that_a_round_waits, coordinator 
     }
     assert_int_equal(times_said("still waits for its helper"), 4);
     end(f);
-}
-
-/* The devices get the next round's work. */
-static void next_round(coordinator *c, federation *f) {
-    for (size_t k = 0; k < DEVICES; k++) {
-        f->work[k] = device_ask_work(c, &f->device[k]);
-        assert_int_equal(f->work[k].action, FED_ACTION_TRAIN);
-    }
-    memset(f->before, 0, sizeof f->before);
-    assert_int_equal(device_download(c, &f->device[0], &f->work[0].task, -1, f->work[0].version,
-                                     f->before, NULL),
-                     200);
 }
 
 /* In the second round a device ignores its clip. The strategy's momentum moves nothing, either. */

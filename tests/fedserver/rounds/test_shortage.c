@@ -64,28 +64,6 @@ static fed_status find_ended(void *user, const fedserver_task_entry *entry, fed_
     return FED_OK;
 }
 
-/* What page and `fedserver status` say, which is another process. */
-static void expect_says(coordinator *c, const char *words) {
-    fedserver *other = NULL;
-    fed_error err = {0};
-    char text[4000] = "";
-    json_t *status = coordinator_json(c, "/v1/status", "");
-    const char *waits =
-        json_string_value(json_object_get(json_object_get(status, "round"), "waits_for"));
-    assert_non_null(waits);
-    if (strstr(waits, words) == NULL) {
-        fail_msg("waits_for is: %s", waits);
-    }
-    coordinator_commit(c);
-    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
-    assert_fed_ok_err(fedserver_status(other, c->now_ms, text, sizeof text, &err));
-    fedserver_close(other);
-    if (strstr(text, waits) == NULL) {
-        fail_msg("fedserver status prints: %s", text);
-    }
-    json_decref(status);
-}
-
 FED_TEST_WITH(a_task_with_too_few_devices_left_ends_for_its_budget, coordinator *c) {
     test_device d[3];
     fed_error err = {0};
@@ -93,7 +71,7 @@ FED_TEST_WITH(a_task_with_too_few_devices_left_ends_for_its_budget, coordinator 
     begin(c, TASK, d, 3);
     assert_true(fedserver_is_short(task_of(c)));
     assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_WAIT); /* it would be in vain */
-    expect_says(c, "devices that may still take part: 1 may, and the minimum is 2");
+    coordinator_expect_waits(c, "devices that may still take part: 1 may, and the minimum is 2");
     coordinator_wait(c, DEADLINE_MS - 1);
     assert_true(fedserver_training_runs(task_of(c)));
     coordinator_wait(c, 1);
@@ -118,7 +96,7 @@ FED_TEST_WITH(too_few_devices_for_all_groups_are_too_few, coordinator *c) {
         d[k] = coordinator_enrol(c);
     }
     play_with(c, d, 3);
-    expect_says(c, "devices that may still take part: 2 may, and the minimum is 3");
+    coordinator_expect_waits(c, "devices that may still take part: 2 may, and the minimum is 3");
     coordinator_wait(c, DEADLINE_MS);
     expect_finished(c);
 }

@@ -23,7 +23,7 @@ FED_TEST_WITH(an_opening_of_another_helper_is_refused, coordinator *c) {
     a = open_as(c, &stranger, &reply, 100000);
     answer_expect(&a, 403, "other_helper");
     assert_int_equal(times_said("the helper does not open"), 0);
-    expect_waits(c, "to open the sum of 4 updates");
+    coordinator_expect_waits(c, "to open the sum of 4 updates");
     reply.word[0] = '\0';
     a = open_with(c, f, &reply, 100000);
     answer_expect(&a, 200, "");
