@@ -39,8 +39,7 @@ typedef struct helping {
     const arguments *args;
     const fed_log *log;
     uint8_t secret[FED_POINT_SECRET], key[FED_SEAL_KEY];
-    fed_pem
-        identity; /* the same key: the helper enrols with it, so the coordinator knows it by it */
+    fed_pem identity; /* the same key, with which the helper enrols: it is known by it */
     fedclient_app *app;
     fedserver_helper *helper;
     /* the last set with seals that can't be opened; zeros: there was none */

@@ -86,8 +86,7 @@ fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limi
             err, FED_ERANGE,
             "a model of %llu values can't be stored: with what its deltas leave out and "
             "the strategy's state, or as the masks of its groups, it takes %s, and at most %s is "
-            "possible; choose "
-            "a smaller model, or fewer groups if the task has them",
+            "possible; choose a smaller model, or fewer groups if the task has them",
             (unsigned long long)needs->values, write_size(needs->row_bytes, takes),
             write_size(row_limit, most));
     }

@@ -52,8 +52,7 @@ fed_status fedserver_post_helper(fedserver *server, const fedserver_call *call,
     if (fed_reader_end(&r) != FED_OK) {
         return fedserver_answer_error(
             response, err, 400, "bad_request",
-            "the body is not a helper's question: how long it waits, as in "
-            "docs/protocol.md");
+            "the body is not a helper's question: how long it waits, as in docs/protocol.md");
     }
     fedserver_training *t = NULL;
     int64_t due_ms = INT64_MAX;
