@@ -52,7 +52,7 @@ static fed_status random_bytes(void *user, void *dst, size_t len) {
     return FED_OK;
 }
 
-/** Add the updates to y[fields]. scratch: float32[values] and one update's bytes. */
+/** Add the updates to y[shape.all]. scratch: float32[values] and one update's bytes. */
 static fed_status add_updates(const sim_actor *actor, const fedcodec_ring *ring, float *x,
                               uint8_t *packed, uint32_t *y) {
     const sim_told *told = &actor->told;
@@ -77,13 +77,13 @@ static fed_status push(sim_actor *actor, const fedcodec_ring *ring) {
     const fed_privacy_fields *shape = &ring->shape;
     float *x = malloc(shape->n * sizeof *x);
     uint8_t *packed = malloc(shape->bytes);
-    uint32_t *y = malloc(shape->fields * sizeof *y);
+    uint32_t *y = malloc(shape->all * sizeof *y);
     fed_status status = x != NULL && packed != NULL && y != NULL ? FED_OK : FED_ENOMEM;
     if (status == FED_OK) {
         uint8_t *fields = actor->body.data + actor->body.len - shape->bytes;
-        fed_private_unpack(fields, shape->width, 0, y, shape->fields);
+        fed_private_unpack(fields, shape->width, 0, y, shape->all);
         status = add_updates(actor, ring, x, packed, y);
-        fed_private_pack(y, shape->width, 0, fields, shape->fields);
+        fed_private_pack(y, shape->width, 0, fields, shape->all);
     }
     free(x);
     free(packed);

@@ -103,6 +103,19 @@ FED_TEST(groups_withstand_a_client_that_ignores_the_clip) {
     sim_log_free(&median);
 }
 
+/* An update with a count has one field more. A hostile client that forgets it writes past its
+ * buffer, as AddressSanitizer sees. */
+FED_TEST(a_hostile_client_takes_the_count_along) {
+    sim_log log = run(true,
+                      "\"epsilon\": 50, \"delta\": 1e-5, \"participations\": 4,"
+                      " \"clip_quantile\": 0.5,",
+                      1.01 / CLIENTS);
+    assert_int_equal(log.round_count, 4);
+    assert_int_equal(log.rounds[3].counted, CLIENTS);
+    assert_true(log.rounds[3].clip > 0 && log.rounds[3].clip != log.rounds[0].clip);
+    sim_log_free(&log);
+}
+
 static int make_digits(void **state) {
     if (fed_test_dir_make(state) != 0) {
         return -1;
