@@ -6,11 +6,15 @@
     datacenter_trainings.py run hdc        INCEPTIONN, figures 13 and 14, table III: HDC on MNIST, 4 workers, 10,000 steps
     datacenter_trainings.py run cdsgd      CD-SGD, figure 6: LeNet on MNIST, 2 and 4 workers, the paper's threshold and rates
     datacenter_trainings.py run rates      CD-SGD: at which rates a local step diverges, and plain SGD; 938 steps, 2 workers
+    datacenter_trainings.py lines 3lc      seconds of a step of each design at 10 Mbit, 100 Mbit and 1 Gbit (as root)
     datacenter_trainings.py page NAME      print the tables of docs/results/workers-NAME.md, and write data/workers-NAME.svg
 
     --build DIR   where bin/fedworker is (build/release)      --data DIR     the data set (build/data/mnist, build/data/cifar10)
     --only TEXT   designs whose name contains TEXT            --seeds N      seeds 1 to N (1)
     --steps N     end after N steps of each design: a check   --results DIR  (docs/results/data)
+
+`lines` trains a few steps with a process for each worker and one for the aggregator, in network namespaces, and writes
+data/workers-NAME-lines.csv. `--model resnet110` does so for the larger net. `page` multiplies by the steps.
 
 A design is trained in segments. After each there is a checkpoint and a line of the CSV: step, test accuracy, bits that a
 worker pushed and pulled for each value. A command that was killed goes on where it was. Checkpoints are in
@@ -26,6 +30,8 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+
+import datacenter_papers
 
 FIELDS = ["design", "seed", "step", "accuracy", "loss", "push_bits", "pull_bits", "zeroed", "seconds", "classes"]
 Row = dict[str, str]
@@ -139,7 +145,7 @@ def add_row(path: str, row: Row) -> None:
     fresh = not os.path.exists(path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "a", encoding="ascii", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
         if fresh:
             writer.writeheader()
         writer.writerow(row)
@@ -215,6 +221,42 @@ class Runner:
             done = read_rows(self.csv)[-1]
             print(f"{design}, seed {seed}, step {step}: {100 * float(done['accuracy']):.2f} %, bits {done['push_bits']} pushed, "
                   f"{done['pull_bits']} pulled, {done['seconds']} s", flush=True)
+
+
+def time_lines(options: argparse.Namespace, figure: Figure, path: str) -> None:
+    """Measure the mean step of each design at each rate. What the file has is not measured again."""
+    trainer = datacenter_papers.Trainer(argparse.Namespace(
+        build=options.build, data=options.data or figure.data, steps=0, quick=False))
+    done = {(row["model"], row["design"], row["rate"]) for row in read_rows(path)}
+    common = list(figure.words)
+    workers = int(common.pop(common.index("--workers") + 1))
+    common.remove("--workers")
+    common[common.index("--model") + 1] = options.model
+    for rate, steps in (("1gbit", 10), ("100mbit", 6), ("10mbit", 4)):
+        for design, words in figure.designs.items():
+            if (options.model, design, rate) in done or options.only not in design:
+                continue
+            told = trainer.lines([*common, *words], rate, workers=workers, extra=1, steps=options.steps or steps)
+            row = {"model": options.model, "design": design, "rate": rate, "seconds": f"{told['mean_step_s']:.4f}",
+                   "compute": f"{told['compute_s'] / told['steps']:.4f}"}
+            add_row(path, row)
+            print(" ".join(row.values()), flush=True)
+
+
+def print_times(rows: list[Row], timed: list[Row]) -> None:
+    """Hours of the whole training at each rate: seconds of a step, by the steps."""
+    steps = {design: int(own[-1]["step"]) for design, own in curves(rows).items()}
+    for model in dict.fromkeys(row["model"] for row in timed):
+        seconds = {(row["design"], row["rate"]): float(row["seconds"]) for row in timed if row["model"] == model}
+        rates = ["10mbit", "100mbit", "1gbit"]
+        print(f"\n{model}\n| design |{''.join(f' {rate}: step | speed-up | hours |' for rate in rates)}\n|---|{'--:|' * 9}")
+        for design in dict.fromkeys(row["design"] for row in timed if row["model"] == model):
+            cells = ""
+            for rate in rates:
+                step, base = seconds.get((design, rate)), seconds.get(("float32", rate))
+                cells += " | | |" if step is None or base is None else (
+                    f" {step:.2f} s | {base / step:.1f} | {step * steps.get(design, 0) / 3600:.1f} |")
+            print(f"| {design} |{cells}")
 
 
 def curves(rows: list[Row]) -> dict[str, list[Row]]:
@@ -308,7 +350,7 @@ def plot(rows: list[Row], path: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "page"])
+    parser.add_argument("what", choices=["run", "lines", "page"])
     parser.add_argument("name", choices=["3lc", "hdc", "cdsgd", "rates"])
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--data", default="")
@@ -317,11 +359,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--model", default="resnet20")
     options = parser.parse_args()
     figure = figure_of(options.name, options.whole)
     if options.whole:
         options.name += "-whole"
     path = os.path.join(options.results, f"workers-{options.name}.csv")
+    lines = os.path.join(options.results, f"workers-{options.name}-lines.csv")
+    if options.what == "lines":
+        if options.name != "3lc":
+            sys.exit("lines are measured for the designs of 3lc alone")
+        time_lines(options, figure, lines)
+        return
     if options.what == "page":
         rows = read_rows(path)
         if not rows:
@@ -330,6 +379,7 @@ def main() -> None:
         rows.sort(key=lambda row: (order.index(row["design"]), int(row["seed"]), int(row["step"])))
         print_table(rows)
         print_classes(rows)
+        print_times(rows, read_rows(lines))
         if options.name != "rates":  # many designs, two points each
             plot(rows, path.replace(".csv", ".svg"))
         return
