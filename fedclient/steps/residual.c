@@ -178,7 +178,7 @@ static bool add_block(float *restrict values, const float *restrict model,
     return beyond == 0;
 }
 
-/** Fetch the part of a block that lies before end. The residual is often in no cache, since training
+/** Fetch the part of a block that lies before end. The residual is often in no cache, as training
  * passes over several times as many bytes. */
 static void fetch_block(const float *owed, size_t begin, size_t count, size_t end) {
     enum { LINE = 64 / sizeof(float) };
