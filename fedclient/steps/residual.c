@@ -178,22 +178,12 @@ static bool add_block(float *restrict values, const float *restrict model,
     return beyond == 0;
 }
 
-/** Fetch the part of a block that lies before end. The residual is often in no cache, as training
- * passes over several times as many bytes. */
-static void fetch_block(const float *owed, size_t begin, size_t count, size_t end) {
-    enum { LINE = 64 / sizeof(float) };
-    for (size_t k = 0; owed != NULL && k < count && begin + k < end; k += LINE) {
-        __builtin_prefetch(owed + begin + k);
-    }
-}
-
 /** Call add_block for any n. owed or model NULL stands for zeros. */
 static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
-    enum { BLOCK = 64 /* small, since a board keeps `none` in flash */, AHEAD = 8 * BLOCK };
+    enum { BLOCK = 64 }; /* small, since a board keeps `none` in flash */
     static const float none[BLOCK];
     bool within = true;
     for (size_t i = 0; i < n; i += BLOCK) {
-        fetch_block(owed, i + AHEAD, BLOCK, n);
         within &= add_block(values + i, model != NULL ? model + i : none,
                             owed != NULL ? owed + i : none, n - i < BLOCK ? n - i : BLOCK, limit);
     }
