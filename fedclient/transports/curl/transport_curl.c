@@ -322,12 +322,14 @@ static fed_status set_body(exchange *x) {
         curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
         return FED_OK;
     }
-    if (body->size < SMALL_BODY) {
+    const bool small = body->size < SMALL_BODY, together = small && body->data != NULL;
+    if (small && !together) {
         x->kept = malloc(body->size + 1);
         FED_REQUIRE(x->kept != NULL, FED_ENOMEM);
     }
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
+    /* libcurl sends a body in memory with the request's head, so the coordinator wakes once. */
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, together ? body->data : NULL);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
     curl_easy_setopt(easy, CURLOPT_READDATA, x);
     curl_easy_setopt(easy, CURLOPT_SEEKDATA, x);
