@@ -61,7 +61,8 @@ static const char usage[] =
     "                     or cdsgd; packet needs --link tcp\n"
     "  --local-lr R       learning rate of local weights (the optimizer's)\n"
     "  --small N          tensors of fewer than N values travel as float32 (256)\n"
-    "  --bucket BYTES     bytes of gradient in one message, about (1048576)\n"
+    "  --bucket BYTES     bytes of gradient in one message, about (1048576, but without a\n"
+    "                     codec 393216 for owners over tcp, and less with aggregators)\n"
     "  --late N           backup workers: a sum does not wait for the N slowest workers\n"
     "\n";
 

@@ -13,9 +13,8 @@ enum {
     POLL_NS = 20000,   /* pause between polls of the collective while the link has no event */
     GROWTH = 64,
     COUNT_EVERY = 16, /* with a NIC, values that became 0 are counted in one bucket of 16 */
-    /* A bucket waits while UNDER_WAY earlier buckets with UNDER_WAY_VALUES values are under way. */
-    UNDER_WAY = 8,
-    UNDER_WAY_VALUES = 1 << 16,
+    /* A bucket waits while engine.window earlier buckets with so many values are under way. */
+    UNDER_WAY_VALUES = 1 << 15,
 };
 static const size_t NONE = (size_t)-1;
 
@@ -247,7 +246,7 @@ static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
             under_way++;
             values += e->plan.bucket[b].n;
         }
-        if (under_way >= UNDER_WAY && values >= UNDER_WAY_VALUES) {
+        if (under_way >= e->window && values >= UNDER_WAY_VALUES) {
             return true;
         }
     }
@@ -340,7 +339,14 @@ static fed_status follow(feddc_engine *e, feddc_order order, fed_error *err) {
         FED_TRY(e->collective->taken(e->collective_self, order.step, order.bucket, err));
     }
     e->busy[order.bucket] = false;
-    return begin_bucket(e, order.step + 1, order.bucket, err);
+    /* The bucket's next gradient may be here already. It begins with the held buckets, after all
+     * orders, and so in the order of buckets: the bucket that is taken last shall not be first. */
+    pthread_mutex_lock(&e->lock);
+    const bool ready = is_next(e, order.step + 1, order.bucket);
+    pthread_mutex_unlock(&e->lock);
+    e->held = e->held || ready;
+    e->retry = e->retry || ready;
+    return FED_OK;
 }
 
 static fed_status on_sent(feddc_engine *e, uint64_t index, fed_error *err) {

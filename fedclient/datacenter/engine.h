@@ -60,6 +60,7 @@ struct feddc_engine {
     const feddc_owner *owner; /* NULL: ranks take sums */
     float *replica;           /* with an owner: float32[plan.n]; else NULL */
     uint32_t rank, ranks, workers, late;
+    uint32_t window; /* a bucket waits while so many earlier ones are under way */
     feddc_trace *trace;
 
     /* Used by the engine's thread only: */

@@ -160,13 +160,26 @@ static bool is_float32(const char *spec) {
 enum { GATHERS = 8 }; /* on a device: most ranks that gather by default with any push codec */
 /* with aggregators a bucket has 1/STAR_PARTS of the gradient, from STAR_LEAST to STAR_MOST bytes */
 enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 };
+enum { OWNERS_TCP = 384 << 10 }; /* bytes of a bucket of float32 that goes to owners over TCP */
+/* buckets under way at a time: over TCP with aggregators, over TCP with float32, and else */
+enum { WINDOW_STAR = 2, WINDOW_FLOATS = 3, WINDOW = 8 };
+
+static bool is_tcp(const feddc_engine *e) {
+    return e->link != NULL && strcmp(e->link->name, "tcp") == 0;
+}
 
 /* Return the bytes of a bucket, 0 for the default. An aggregator sends a sum only after all
  * workers' gradients came, so small buckets let sums leave while gradients still arrive. A codec
- * keeps the default, because codecs lose more on small slices than small buckets save. */
+ * keeps the default, because codecs lose more on small slices than small buckets save. So do a
+ * ring and a nic, where the buckets decide who adds in which order, and who rounds: links shall not
+ * change a bit. */
 static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o) {
-    if (o->bucket > 0 || e->ranks == e->workers || !is_float32(o->codec) || !is_float32(o->pull)) {
+    if (o->bucket > 0 || !is_float32(o->codec) || !is_float32(o->pull)) {
         return o->bucket;
+    }
+    if (e->ranks == e->workers) {
+        const bool owners = strcmp(e->collective->name, "owners") == 0;
+        return owners && is_tcp(e) && o->nic == NULL ? OWNERS_TCP : 0;
     }
     size_t n = 0;
     for (size_t k = 0; k < o->tensors; k++) {
@@ -174,6 +187,16 @@ static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o
     }
     const size_t part = n * sizeof(float) / STAR_PARTS;
     return larger(STAR_LEAST, smaller(part, STAR_MOST));
+}
+
+/* Return engine.window. A line sends in the order of its queue, where sums wait behind all the
+ * gradients that are under way. Fewer gradients under way leave less of a queue. */
+static uint32_t window_for(const feddc_engine *e, const feddc_exchange_options *o) {
+    const bool floats = is_float32(o->codec) || is_float32(o->pull);
+    return !is_tcp(e)              ? WINDOW
+           : e->ranks > e->workers ? WINDOW_STAR
+           : floats                ? WINDOW_FLOATS
+                                   : WINDOW;
 }
 
 static size_t largest_message(const feddc_plan *plan) {
@@ -223,6 +246,7 @@ static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const f
     uint32_t shards = e->collective->shards != NULL ? e->collective->shards(e->param, e->ranks) : 1;
     FED_TRY(
         feddc_plan_make(o->tensor, o->tensors, o->small, bucket_size(e, o), shards, &e->plan, err));
+    e->window = window_for(e, o);
     FED_TRY(open_values(e, o, err));
     FED_TRY(feddc_coder_new(o->codec, &e->plan, &e->values, &e->push, err));
     FED_TRY(feddc_coder_new(o->pull, &e->plan, &e->values, &e->pull, err));

@@ -2,7 +2,7 @@
 """Compare the seconds of an exchange: ours, MPI_Allreduce (its default, and the segmented ring) and gloo, in one run.
 
     allreduce.py [--rate machine|10mbit|100mbit|1gbit|none] [--ranks N] [--floats N,N] [--rounds N] [--steps N] [--build DIR]
-                 [--python COMMAND] [--only DESIGN,DESIGN]
+                 [--python COMMAND] [--only DESIGN,DESIGN] [--realtime]
 
 machine: ranks are processes or threads of this machine, which share its memory; MPI then uses that too. Else each rank is in
 a network namespace behind a line of that rate (datacenter.py), which needs root.
@@ -39,11 +39,16 @@ exec nice -n @NICE@ ip netns exec @TAG@r$rank unshare --uts sh -c "hostname host
 """
 
 
+def priority(realtime):
+    """The words before a command that give it a higher priority than other programs; realtime: than all of them."""
+    return datacenter.REALTIME if realtime else ["nice", "-n", str(datacenter.NICE)]
+
+
 class Machine:
     """All ranks on this machine."""
 
-    def __init__(self, ranks):
-        self.ranks = ranks
+    def __init__(self, ranks, realtime):
+        self.ranks, self.first = ranks, priority(realtime)
 
     def __enter__(self):
         return self
@@ -54,7 +59,7 @@ class Machine:
     def run(self, command):
         """Like datacenter.Lines.run, but on the loopback interface."""
         addresses = ",".join(f"127.0.0.1:{datacenter.PORT + rank}" for rank in range(self.ranks))
-        group = [subprocess.Popen(["nice", "-n", str(datacenter.NICE), *command(rank)], stdout=subprocess.PIPE, text=True,
+        group = [subprocess.Popen([*self.first, *command(rank)], stdout=subprocess.PIPE, text=True,
                                   env=dict(os.environ, FED_RANK=str(rank), FED_SIZE=str(self.ranks), FED_ADDRESSES=addresses))
                  for rank in range(self.ranks)]
         try:
@@ -102,7 +107,8 @@ class Table:
 
     def once(self, command, environment=None):
         """Run one command, which starts all ranks, and return what rank 0 prints."""
-        run = subprocess.run(["timeout", "-k", "10", str(SECONDS), "nice", "-n", str(datacenter.NICE), *command], stdout=subprocess.PIPE, text=True, check=True,
+        first = priority(self.options.realtime)
+        run = subprocess.run(["timeout", "-k", "10", str(SECONDS), *first, *command], stdout=subprocess.PIPE, text=True, check=True,
                              env={**os.environ, **ROOT, **(environment or {})})
         return run.stdout
 
@@ -178,8 +184,9 @@ def main():
     parser.add_argument("--codecs", default="", help="specs of push and pull, with blanks between: '3lc:s=1.75'")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--only", default="")
+    parser.add_argument("--realtime", action="store_true", help="on one machine: ranks go before all other programs")
     options = parser.parse_args()
-    with Machine(options.ranks) if options.rate == "machine" else Lines(options.ranks, options.rate) as place:
+    with Machine(options.ranks, options.realtime) if options.rate == "machine" else Lines(options.ranks, options.rate) as place:
         table = Table(place, options)
         for floats in map(int, options.floats.split(",")):
             table.measure(floats, options.steps)

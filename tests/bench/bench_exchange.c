@@ -16,13 +16,14 @@
  *     bench_exchange KEY=VALUE...
  *
  * floats=430000 steps=20 link=tcp collective=owners codec=SPEC pull=SPEC nic=SPEC bucket=BYTES
- * congestion=reno values=FILE raw=0 leave=0
+ * congestion=reno values=FILE raw=0 leave=0 trace=FILE
  *
  * link=tcp: the environment has FED_RANK, FED_SIZE and FED_ADDRESSES (separated by commas).
  * link=mpi: mpirun starts the ranks. link=threads: size=N ranks are threads. raw=1: no exchange,
  * but as many bytes between the ranks as a float32 exchange needs, in messages of `bucket` bytes.
  * leave=1: sums are not copied to the caller's memory. values=FILE: float32 values to exchange
- * instead of random ones, repeated after the file's end.
+ * instead of random ones, repeated after the file's end. trace=FILE: write FILE.RANK, a part of a
+ * trace (feddc/trace.h) by the machine's clock.
  *
  * The output has rank 0's median time of a step, the bytes that it sends in a step, and the CPU
  * time of its process for a step.
@@ -33,7 +34,7 @@ enum { WARM_UP = 2 };
 typedef struct setting {
     size_t floats, bucket;
     uint32_t steps, size;
-    const char *link, *collective, *codec, *pull, *nic, *congestion, *values;
+    const char *link, *collective, *codec, *pull, *nic, *congestion, *values, *trace;
     bool raw, leave;
 } setting;
 
@@ -109,6 +110,10 @@ static fed_status exchange(const setting *s, feddc_exchange *x, uint32_t step, c
 static void exchange_steps(const setting *s, const feddc_place *place, result *r) {
     fed_error err = {0};
     feddc_exchange *x;
+    feddc_trace *trace = NULL;
+    if (s->trace != NULL) {
+        check(feddc_trace_open(place->rank, place->size, 1 << 16, &trace, &err), "trace", &err);
+    }
     const feddc_exchange_options options = {.link = feddc_link_named(s->link),
                                             .place = *place,
                                             .collective = s->collective,
@@ -117,7 +122,8 @@ static void exchange_steps(const setting *s, const feddc_place *place, result *r
                                             .nic = s->nic,
                                             .bucket = s->bucket,
                                             .tensor = &s->floats,
-                                            .tensors = 1};
+                                            .tensors = 1,
+                                            .trace = trace};
     check(feddc_exchange_open(&options, &x, &err), "open", &err);
     if (place->rank >= feddc_exchange_workers(x)) {
         check(feddc_exchange_serve(x, &err), "serve", &err);
@@ -141,6 +147,10 @@ static void exchange_steps(const setting *s, const feddc_place *place, result *r
     feddc_exchange_count(x, &after);
     r->bytes = (double)(after.sent_bytes - before.sent_bytes) / s->steps;
     feddc_exchange_close(x, true);
+    if (trace != NULL) {
+        check(feddc_trace_write(trace, "rank", 0, s->trace, &err), "trace", &err);
+        feddc_trace_close(trace);
+    }
     free(grad);
     free(sum);
 }
@@ -285,9 +295,10 @@ static bool read_option(setting *s, const char *option) {
     const size_t len = value != NULL ? (size_t)(value - option) : 0;
     const struct {
         const char *name, **to;
-    } words[] = {
-        {"link", &s->link}, {"collective", &s->collective}, {"codec", &s->codec},  {"nic", &s->nic},
-        {"pull", &s->pull}, {"congestion", &s->congestion}, {"values", &s->values}};
+    } words[] = {{"link", &s->link},     {"collective", &s->collective},
+                 {"codec", &s->codec},   {"nic", &s->nic},
+                 {"pull", &s->pull},     {"congestion", &s->congestion},
+                 {"values", &s->values}, {"trace", &s->trace}};
     for (size_t k = 0; k < sizeof words / sizeof words[0] && len > 0; k++) {
         if (strlen(words[k].name) == len && memcmp(words[k].name, option, len) == 0) {
             *words[k].to = value + 1;

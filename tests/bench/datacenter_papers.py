@@ -11,6 +11,7 @@
 
     --build DIR   where bin/fedworker is (build/release)      --data DIR   MNIST (FED_MNIST_DIR, or build/data/mnist)
     --steps N     of each training for accuracy (600)         --quick      few steps, one rate: does the command work?
+    --timed N     steps of overlap's trainings (40)
 
 Accuracy is measured with threads of one process, because all links give the same bits; times with processes in network
 namespaces, which need root. Times are means of a step, from fedworker's summary.
@@ -208,14 +209,13 @@ def table_cdsgd(trainer, options):
 
 def table_overlap(trainer, options):
     """Where compute takes longer than the exchange: how much of the exchange does a step still wait for?"""
-    del options
     rate = "1gbit"
-    print(f"ms a step at {rate}, 2 workers")
+    print(f"ms a step at {rate}, 2 workers, {options.timed} steps")
     print(f"{'rule':18s} {'batch':>5s} {'step':>7s} {'compute':>8s} {'exchange':>9s} {'exposed':>8s} {'model':>7s}")
     for batch in ("128", "256"):
         for rule, codec in RULES:
             words = ["--model", "lenet5-caffe", "--batch", batch, "--optimizer", "sgd", "--lr", "0.1", "--rate", "1000"]
-            got = trainer.lines([*words, *rule_words(rule, codec, 1)], rate, 2)
+            got = trainer.lines([*words, *rule_words(rule, codec, 1)], rate, 2, steps=options.timed)
             means = [1000 * got[key] / got["steps"] for key in ("compute_s", "exchange_s", "exposed_s")]
             print(f"{rule.replace('%d', '1'):18s} {batch:>5s} {1000 * got['mean_step_s']:7.1f} {means[0]:8.1f} "
                   f"{means[1]:9.1f} {means[2]:8.1f} {1000 * got['predicted_step_s']:7.1f}", flush=True)
@@ -248,6 +248,7 @@ def main():
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--data", default=os.environ.get("FED_MNIST_DIR", "build/data/mnist"))
     parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--timed", type=int, default=TIMED_STEPS["1gbit"])
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if os.geteuid() != 0:

@@ -10,14 +10,16 @@
 #include "fed/clock.h"
 #include "fedclient/datacenter/engine.h"
 #include "feddc/exchange.h"
+#include "link_group.h"
 
-/* A part of the gradient is about one bucket. BEGUN: the most buckets that may be under way. */
-enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS, BEGUN = 8 };
+/* With link threads a part of the gradient is about one bucket, with tcp more than two. */
+enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS };
 
 typedef struct member {
-    pthread_t thread;
-    uint32_t rank, size;
-    struct feddc_hub *hub;
+    const feddc_link_vtable *link;
+    feddc_place place;
+    uint32_t rank;
+    uint32_t begun; /* the most buckets that may be under way */
     float *grad, *sum;
     /* Set when look() has run at rank 0. Until then the other ranks do not begin. NULL: they begin
      * at once. */
@@ -39,7 +41,7 @@ static size_t part_of(uint32_t rank, size_t k) {
 static void look(member *m, feddc_exchange *x) {
     feddc_exchange_counts counts = {0};
     const int64_t until = fed_clock_monotonic_ms() + 20000;
-    while (counts.messages < BEGUN && fed_clock_monotonic_ms() < until) {
+    while (counts.messages < m->begun && fed_clock_monotonic_ms() < until) {
         fed_sleep_ms(5);
         feddc_exchange_count(x, &counts);
     }
@@ -66,32 +68,29 @@ static fed_status work(member *m, feddc_exchange *x) {
     return FED_OK;
 }
 
-static void *play(void *arg) {
-    member *m = arg;
+static void play(void *entry) {
+    member *m = entry;
     const size_t size = SIZE;
     const feddc_exchange_options options = {
-        .link = feddc_link_named("threads"),
-        .place = {.rank = m->rank, .size = m->size, .hub = m->hub, .listener = -1},
-        .tensor = &size,
-        .tensors = 1};
+        .link = m->link, .place = m->place, .tensor = &size, .tensors = 1};
     feddc_exchange *x = NULL;
     m->status = feddc_exchange_open(&options, &x, &m->err);
     if (m->status == FED_OK) {
         m->status = work(m, x);
         feddc_exchange_close(x, m->status == FED_OK);
     }
-    return NULL;
 }
 
 /* Exchange two steps and check all sums. Returns the number of messages that look() counted. */
-static uint64_t run(uint32_t size, atomic_bool *looked) {
+static uint64_t run(const char *link, uint32_t size, uint32_t begun, atomic_bool *looked) {
     member m[RANKS] = {0};
-    struct feddc_hub *hub = feddc_hub_new(size);
-    assert_non_null(hub);
+    link_group group;
+    link_group_open(&group, feddc_link_named(link), size);
     for (uint32_t r = 0; r < size; r++) {
+        m[r].link = feddc_link_named(link);
+        m[r].place = group.place[r];
         m[r].rank = r;
-        m[r].size = size;
-        m[r].hub = hub;
+        m[r].begun = begun;
         m[r].looked = looked;
         m[r].grad = malloc(SIZE * sizeof(float));
         m[r].sum = calloc(SIZE, sizeof(float));
@@ -99,11 +98,8 @@ static uint64_t run(uint32_t size, atomic_bool *looked) {
         for (size_t i = 0; i < SIZE; i++) {
             m[r].grad[i] = (float)(i % 1000 + r);
         }
-        assert_int_equal(pthread_create(&m[r].thread, NULL, play, &m[r]), 0);
     }
-    for (uint32_t r = 0; r < size; r++) {
-        pthread_join(m[r].thread, NULL);
-    }
+    link_group_run(size, play, m, sizeof *m);
     for (uint32_t r = 0; r < size; r++) {
         assert_string_equal(m[r].err.text, "");
         for (size_t i = 0; i < SIZE; i++) {
@@ -113,17 +109,89 @@ static uint64_t run(uint32_t size, atomic_bool *looked) {
         free(m[r].grad);
         free(m[r].sum);
     }
-    feddc_hub_free(hub);
+    link_group_close(&group);
     return m[0].messages;
 }
 
 FED_TEST(ranks_may_put_their_buckets_in_in_other_orders) {
-    run(RANKS, NULL);
+    run("threads", RANKS, 0, NULL);
+    run("tcp", RANKS, 0, NULL);
 }
 
 FED_TEST(later_buckets_wait_for_the_first_ones) {
     atomic_bool looked = false;
-    assert_int_equal(run(2, &looked), BEGUN);
+    assert_int_equal(run("threads", 2, 8, &looked), 8);
+}
+
+/* Sums would wait in a line's queue behind all the gradients that are under way. */
+FED_TEST(over_tcp_fewer_buckets_are_under_way) {
+    atomic_bool looked = false;
+    assert_int_equal(run("tcp", 2, 3, &looked), 3);
+}
+
+static void close_link(void *self, bool orderly) {
+    (void)self, (void)orderly;
+}
+
+static void close_collective(void *self) {
+    (void)self;
+}
+
+/* An engine that finds these orders, and then ends. Both buckets have their gradients of step 1;
+ * bucket 1 could not begin before its sum of step 0 was taken. */
+typedef struct orders {
+    feddc_engine engine;
+    uint32_t begun[2], count;
+} orders;
+
+static fed_status end_engine(void *self, int ms, feddc_event *event, fed_error *err) {
+    (void)self, (void)ms, (void)event;
+    return fed_fail(err, FED_EIO, "the test ends the engine");
+}
+
+static fed_status note_begin(void *self, uint32_t step, uint32_t bucket, const float *grad,
+                             bool plain, fed_error *err) {
+    orders *o = self;
+    (void)grad, (void)plain, (void)err;
+    assert_int_equal(step, 1);
+    assert_true(o->count < 2);
+    o->begun[o->count++] = bucket;
+    return FED_OK;
+}
+
+FED_TEST(the_bucket_that_is_taken_last_is_not_the_next_steps_first) {
+    static const feddc_link_vtable link = {.wait = end_engine, .close = close_link};
+    static const feddc_collective_vtable collective = {.begin = note_begin,
+                                                       .close = close_collective};
+    const float grad = 1;
+    const feddc_cell over = {.begun = true, .started = true};
+    const feddc_cell ready = {.step = 1, .begun = true, .plain = true, .grad = &grad, .left = 1};
+    feddc_bucket bucket[2] = {{.offset = 1, .n = 1}, {.offset = 0, .n = 1}};
+    feddc_cell cell[2 * FEDDC_AHEAD] = {over, over, ready, ready};
+    feddc_order order[3] = {{.bucket = 1, .step = 0, .begin = false},
+                            {.bucket = 0, .step = 1, .begin = true},
+                            {.bucket = 1, .step = 1, .begin = true}};
+    bool busy[2] = {false, true};
+    orders o = {.engine = {.link = &link,
+                           .collective = &collective,
+                           .collective_self = &o,
+                           .plan = {.n = 2, .buckets = 2, .shards = 1, .bucket = bucket},
+                           .ranks = 2,
+                           .workers = 2,
+                           .window = 8,
+                           .cell = cell,
+                           .order = order,
+                           .orders = 3,
+                           .order_count = 3,
+                           .busy = busy}};
+    pthread_mutex_init(&o.engine.lock, NULL);
+    pthread_cond_init(&o.engine.changed, NULL);
+    (void)feddc_engine_run(&o.engine);
+    assert_int_equal(o.count, 2);
+    assert_int_equal(o.begun[0], 0);
+    assert_int_equal(o.begun[1], 1);
+    pthread_mutex_destroy(&o.engine.lock);
+    pthread_cond_destroy(&o.engine.changed);
 }
 
 typedef struct farewell {
@@ -143,14 +211,6 @@ static fed_status wait_for_farewell(void *self, int ms, feddc_event *event, fed_
     }
     *event = (feddc_event){.kind = FEDDC_GONE, .peer = f->left++, .orderly = true};
     return FED_OK;
-}
-
-static void close_link(void *self, bool orderly) {
-    (void)self, (void)orderly;
-}
-
-static void close_collective(void *self) {
-    (void)self;
 }
 
 FED_TEST(an_aggregator_serves_until_its_last_worker_has_left) {

@@ -83,8 +83,9 @@ typedef struct feddc_exchange_options {
     const size_t *tensor;
     size_t tensors;
     size_t small; /* tensors of fewer values travel as float32; 0: 256 */
-    /* most bytes of gradient in a bucket, which is exchanged by itself; 0: 1 MiB, but with
-     * aggregators and no codec a 64th of the gradient, from 32 KiB to 1 MiB */
+    /* most bytes of gradient in a bucket, which is exchanged by itself; 0: 1 MiB, but without a
+     * codec 384 KiB for owners over link tcp (not with a nic), and with aggregators a 64th of the
+     * gradient, from 32 KiB to 1 MiB */
     size_t bucket;
 
     /* Backup workers, for the collective owners with aggregators. A sum does not wait for the last
