@@ -90,7 +90,11 @@ KERNEL_INLINE void fetch_rows(const float *row, size_t rows, size_t line, size_t
                               const bool written) {
     for (size_t i = 0; i < rows; i++, row += line) {
         for (size_t c = 0; c < run; c += LINE) {
-            __builtin_prefetch(row + c, written, 3);
+            if (written) {
+                __builtin_prefetch(row + c, 1, 3);
+            } else {
+                __builtin_prefetch(row + c, 0, 3);
+            }
         }
     }
 }
