@@ -35,21 +35,28 @@ typedef struct fedtrain_conv {
     size_t out, out_pad;   /* out_pad is out, rounded up to whole vectors */
 } fedtrain_conv;
 
-/* Winograd's F(2x2, 3x3): 16 elements for each tile of 2x2 outputs, and how many tiles are
- * transformed at once. Channels come in multiples of FEDTRAIN_WINOGRAD. */
-enum { FEDTRAIN_ELEMENTS = 16, FEDTRAIN_TILES = 32, FEDTRAIN_WINOGRAD = 16 };
+/* Winograd's F(2x2, 3x3), F(2x4, 3x3) and F(4x4, 3x3): the most rows or columns of a transformed
+ * tile, and how many tiles are transformed at once. Channels come in multiples of
+ * FEDTRAIN_WINOGRAD. */
+enum { FEDTRAIN_WINOGRAD_SIDE = 6, FEDTRAIN_TILES = 32, FEDTRAIN_WINOGRAD = 16 };
 
 /** A convolution with 3x3 filters, stride 1 and padding 1 of a batch of pictures, float32[batch,
- * 2 rows, 2 columns, in], to as many positions of `out` channels. */
+ * height rows, width columns, in], to as many positions of `out` channels. */
 typedef struct fedtrain_winograd {
     size_t batch, rows, columns; /* rows and columns of tiles */
+    size_t height, width;        /* outputs of a tile: 2x2, 2x4 or 4x4 */
     size_t in, out;              /* multiples of FEDTRAIN_WINOGRAD */
-    const float *zeros;          /* float32[4, in] */
+    const float *zeros;          /* float32[FEDTRAIN_WINOGRAD_SIDE, in] */
 } fedtrain_winograd;
 
+/** The elements of a transformed tile. */
+static inline size_t fedtrain_winograd_elements(const fedtrain_winograd *w) {
+    return (w->height + 2) * (w->width + 2);
+}
+
 /** Number of floats of scratch memory that the kernels winograd and winograd_weight_grad need. */
-static inline size_t fedtrain_winograd_scratch(size_t in, size_t out) {
-    return FEDTRAIN_ELEMENTS * (FEDTRAIN_TILES * (in + out) + 2 * FEDTRAIN_SLACK);
+static inline size_t fedtrain_winograd_scratch(const fedtrain_winograd *w) {
+    return fedtrain_winograd_elements(w) * (FEDTRAIN_TILES * (w->in + w->out) + 2 * FEDTRAIN_SLACK);
 }
 
 /**
@@ -238,9 +245,9 @@ typedef struct fedtrain_kernels {
                              float *packed_grad);
 
     /*
-     * Convolutions with 3x3 filters by Winograd's F(2x2, 3x3).
-     * winograd_weights transforms packed float32[3, 3, size], size = in * out, to u float32[16,
-     * size]; winograd_weights_grad transforms the gradient of u to that of packed.
+     * Convolutions with 3x3 filters by Winograd's transform.
+     * winograd_weights transforms packed float32[3, 3, in, out] to u float32[elements, in, out];
+     * winograd_weights_grad transforms the gradient of u to that of packed.
      * winograd: start float32[out], a bias: y <- start + the sums; NULL: y <- y + the sums.
      * winograd_weight_grad adds to du.
      */
@@ -248,8 +255,8 @@ typedef struct fedtrain_kernels {
                      float *y, float *scratch);
     void (*winograd_weight_grad)(const fedtrain_winograd *w, const float *x, const float *dy,
                                  float *du, float *scratch);
-    void (*winograd_weights)(size_t size, const float *packed, float *u);
-    void (*winograd_weights_grad)(size_t size, const float *du, float *packed);
+    void (*winograd_weights)(const fedtrain_winograd *w, const float *packed, float *u);
+    void (*winograd_weights_grad)(const fedtrain_winograd *w, const float *du, float *packed);
 
     /*
      * The convolution's gradients if a max-pool follows.   by_position: a sparse matrix with a row

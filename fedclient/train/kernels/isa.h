@@ -61,8 +61,8 @@ void KERNEL(winograd)(const fedtrain_winograd *w, const float *u, const float *s
                       const float *x, float *y, float *scratch);
 void KERNEL(winograd_weight_grad)(const fedtrain_winograd *w, const float *x, const float *dy,
                                   float *du, float *scratch);
-void KERNEL(winograd_weights)(size_t size, const float *packed, float *u);
-void KERNEL(winograd_weights_grad)(size_t size, const float *du, float *packed);
+void KERNEL(winograd_weights)(const fedtrain_winograd *w, const float *packed, float *u);
+void KERNEL(winograd_weights_grad)(const fedtrain_winograd *w, const float *du, float *packed);
 void KERNEL(maxpool)(const fedtrain_pool *p, const float *x, float *y, int32_t *winner);
 
 #endif

@@ -71,6 +71,18 @@ KERNEL_INLINE void tile_load(tile sum, const float *from, size_t step, const siz
     }
 }
 
+/* Add the tile in memory. */
+KERNEL_INLINE void tile_gather(tile sum, const float *from, size_t step, const size_t height,
+                               const size_t vectors) {
+    KERNEL_UNROLL
+    for (size_t h = 0; h < height; h++, from = kernel_apart(from + step)) {
+        KERNEL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[h][v] += vec_load(from + v * LANES);
+        }
+    }
+}
+
 KERNEL_INLINE void tile_store(tile sum, float *to, size_t step, const size_t height,
                               const size_t vectors) {
     KERNEL_UNROLL
