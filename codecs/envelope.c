@@ -41,26 +41,47 @@ static fedcodec codec_for_tensor(const fedcodec *codec, const fed_tensor *t) {
     return codec_for(codec, t->rank > 0 ? t->dims[0] : 1);
 }
 
+/* The codec of a section, with the caller's members. */
+static fedcodec codec_of_section(const fedcodec *codec, size_t section) {
+    fedcodec own = *codec;
+    if (section > 0) {
+        own = codec->variates != NULL ? *codec->variates : as_they_are();
+        own.pool = codec->pool;
+        own.unguarded = codec->unguarded;
+    }
+    return own;
+}
+
 static size_t frame_bound(const fedcodec *codec, size_t n) {
     size_t data = fedcodec_bound(codec, n);
     return frame_head_bound(n, data) + data;
 }
 
-size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small) {
-    small = fedcodec_group_small(layout, small);
-    size_t bound = FEDCODEC_MAGIC_SIZE + fed_varint_size(small) + fed_varint_size(layout->count);
+/* codec: the section's. The tensors of both sections have the same sizes. */
+static size_t section_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small) {
+    size_t bound = 0;
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         const fedcodec own = codec_for_tensor(codec, t);
         bound += t->size < small ? 0 : frame_bound(&own, t->size);
     }
+    const size_t group = fedcodec_group_size(layout, small);
+    const fedcodec own = codec_for(codec, group);
+    return bound + (small > 0 ? frame_bound(&own, group) : 0);
+}
+
+size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small) {
+    small = fedcodec_group_small(layout, small);
+    size_t bound = FEDCODEC_MAGIC_SIZE + fed_varint_size(small) + fed_varint_size(layout->count);
+    for (size_t section = 0; section < fedcodec_sections(layout); section++) {
+        const fedcodec own = codec_of_section(codec, section);
+        bound += section_bound(&own, layout, small);
+    }
     if (layout->statistics > 0) {
         const fedcodec exact = as_they_are();
         bound += frame_bound(&exact, fedcodec_statistics_size(layout));
     }
-    const size_t group = fedcodec_group_size(layout, small);
-    const fedcodec own = codec_for(codec, group);
-    return bound + (small > 0 ? frame_bound(&own, group) : 0);
+    return bound;
 }
 
 /* The second stage reuses the encoder's work memory, so the larger size is enough for both. */
@@ -80,9 +101,7 @@ static size_t group_memory(size_t n) {
     return float_memory(2 * n);
 }
 
-size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout,
-                                   uint32_t small) {
-    small = fedcodec_group_small(layout, small);
+static size_t section_work_size(const fedcodec *codec, const fed_layout *layout, uint32_t small) {
     size_t group = fedcodec_group_size(layout, small);
     const fedcodec of_group = codec_for(codec, group);
     size_t most = small > 0 ? group_memory(group) + frame_work_size(&of_group, group) : 0;
@@ -92,24 +111,47 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
         size_t size = t->size < small ? 0 : frame_work_size(&own, t->size);
         most = size > most ? size : most;
     }
+    return most;
+}
+
+size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout,
+                                   uint32_t small) {
+    size_t most = 0;
+    small = fedcodec_group_small(layout, small);
+    for (size_t section = 0; section < fedcodec_sections(layout); section++) {
+        const fedcodec own = codec_of_section(codec, section);
+        const size_t size = section_work_size(&own, layout, small);
+        most = size > most ? size : most;
+    }
     return float_memory(layout->count) + most;
 }
 
 /* The address of a tensor's values in an array, or NULL if the array is NULL. */
 #define PART(values, offset) ((values) != NULL ? (values) + (offset) : NULL)
 
-/* Make the checks of fedcodec_encode for all tensors before the first residual is changed.
- * found[k] is the codec's scan result for tensor k. */
-static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
-                             const float *residual, const float *x, float *found) {
+static fed_status can_encode_section(const fedcodec *codec, const fed_layout *layout,
+                                     const float *residual, const float *x, size_t section,
+                                     float *found) {
+    const size_t count = fedcodec_coded_tensors(layout);
     FED_REQUIRE(fedcodec_params_valid(codec), FED_EINVAL);
     FED_REQUIRE(codec->stage == 0 || fedcodec_stage_by_id(codec->stage) != NULL, FED_EINVAL);
-    FED_REQUIRE(found != NULL || layout->count == 0, FED_EINVAL);
-    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
+    for (size_t k = section * count; k < (section + 1) * count; k++) {
         const fed_tensor *t = &layout->tensors[k];
         FED_REQUIRE(t->size <= FEDCODEC_VALUES_MAX, FED_EINVAL);
         FED_TRY(fedcodec_scan(codec, PART(residual, t->offset), PART(x, t->offset), t->size,
                               &found[k]));
+    }
+    return FED_OK;
+}
+
+/* Make the checks of fedcodec_encode for all tensors before the first residual is changed.
+ * found[k] is the codec's scan result for tensor k. */
+static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
+                             const float *residual, const float *x, float *found) {
+    FED_REQUIRE(found != NULL || layout->count == 0, FED_EINVAL);
+    for (size_t section = 0; section < fedcodec_sections(layout); section++) {
+        const fedcodec own = codec_of_section(codec, section);
+        FED_TRY(can_encode_section(&own, layout, residual, x, section, found));
     }
     FED_REQUIRE(fedcodec_group_size(layout, small) <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     const fedcodec exact = as_they_are();
@@ -162,29 +204,51 @@ static fed_status put_frame(const fedcodec *codec, float *residual, const float 
     return w->status;
 }
 
+/* What one section of an envelope is made of. residual and x are of the whole layout. */
+typedef struct section {
+    fedcodec codec;
+    const fed_layout *layout;
+    size_t number; /* 0 or 1 */
+    uint32_t small;
+    float *residual;
+    const float *x, *found;
+} section;
+
 /* Write the group. Its values are gathered in work memory, before the encoder's work memory. */
-static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uint32_t small,
-                            float *residual, const float *x, const float *found, void *work,
-                            fed_writer *w) {
-    size_t n = fedcodec_group_size(layout, small);
+static fed_status put_group(const section *s, void *work, fed_writer *w) {
+    const fed_layout *layout = s->layout;
+    const size_t n = fedcodec_group_size(layout, s->small), count = fedcodec_coded_tensors(layout);
     float max = 0.0f;
-    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
-        max = layout->tensors[k].size < small && found[k] > max ? found[k] : max;
+    for (size_t k = s->number * count; k < (s->number + 1) * count; k++) {
+        max = layout->tensors[k].size < s->small && s->found[k] > max ? s->found[k] : max;
     }
-    float *group = residual != NULL ? work : NULL;
-    float *group_x = x != NULL ? (float *)work + n : NULL;
-    if (residual != NULL) {
-        fedcodec_group_gather(layout, small, residual, sizeof *residual, group);
+    float *group = s->residual != NULL ? work : NULL;
+    float *group_x = s->x != NULL ? (float *)work + n : NULL;
+    if (s->residual != NULL) {
+        fedcodec_group_gather(layout, s->number, s->small, s->residual, sizeof *group, group);
     }
-    if (x != NULL) {
-        fedcodec_group_gather(layout, small, x, sizeof *x, group_x);
+    if (s->x != NULL) {
+        fedcodec_group_gather(layout, s->number, s->small, s->x, sizeof *group_x, group_x);
     }
-    const fedcodec own = codec_for(codec, n);
+    const fedcodec own = codec_for(&s->codec, n);
     FED_TRY(put_frame(&own, group, group_x, n, max, (uint8_t *)work + group_memory(n), w));
-    if (residual != NULL) {
-        fedcodec_group_scatter(layout, small, group, sizeof *residual, residual);
+    if (s->residual != NULL) {
+        fedcodec_group_scatter(layout, s->number, s->small, group, sizeof *group, s->residual);
     }
     return FED_OK;
+}
+
+static fed_status put_section(const section *s, void *work, fed_writer *w) {
+    const size_t count = fedcodec_coded_tensors(s->layout);
+    for (size_t k = s->number * count; k < (s->number + 1) * count; k++) {
+        const fed_tensor *t = &s->layout->tensors[k];
+        if (t->size >= s->small) {
+            const fedcodec own = codec_for_tensor(&s->codec, t);
+            FED_TRY(put_frame(&own, PART(s->residual, t->offset), PART(s->x, t->offset), t->size,
+                              s->found[k], work, w));
+        }
+    }
+    return s->small > 0 ? put_group(s, work, w) : FED_OK;
 }
 
 static fed_status put_statistics(const fed_layout *layout, float *residual, const float *x,
@@ -194,10 +258,12 @@ static fed_status put_statistics(const fed_layout *layout, float *residual, cons
     return put_frame(&exact, PART(residual, at), PART(x, at), n, 0.0f, work, w);
 }
 
-static void put_head(bool statistics, uint32_t small, uint64_t frames, fed_writer *w) {
+static void put_head(bool variates, bool statistics, uint32_t small, uint64_t frames,
+                     fed_writer *w) {
     fed_write_u8(w, FEDCODEC_MAGIC_0);
     fed_write_u8(w, FEDCODEC_MAGIC_1);
-    fed_write_u8(w, statistics ? FEDCODEC_VERSION_STATISTICS : FEDCODEC_VERSION);
+    fed_write_u8(w, (uint8_t)(FEDCODEC_VERSION + (variates ? FEDCODEC_MORE_VARIATES : 0) +
+                              (statistics ? FEDCODEC_MORE_STATISTICS : 0)));
     fed_write_varint(w, small);
     fed_write_varint(w, frames);
 }
@@ -213,17 +279,17 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     fed_writer w;
     fed_writer_fixed(&w, dst, bound);
     small = fedcodec_group_small(layout, small);
-    put_head(layout->statistics > 0, small, fedcodec_group_frames(layout, small), &w);
-    for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
-        const fed_tensor *t = &layout->tensors[k];
-        if (t->size >= small) {
-            const fedcodec own = codec_for_tensor(codec, t);
-            FED_TRY(put_frame(&own, PART(residual, t->offset), PART(x, t->offset), t->size,
-                              found[k], work, &w));
-        }
-    }
-    if (small > 0) {
-        FED_TRY(put_group(codec, layout, small, residual, x, found, work, &w));
+    put_head(layout->controls > 0, layout->statistics > 0, small,
+             fedcodec_group_frames(layout, small), &w);
+    for (size_t k = 0; k < fedcodec_sections(layout); k++) {
+        const section s = {.codec = codec_of_section(codec, k),
+                           .layout = layout,
+                           .number = k,
+                           .small = small,
+                           .residual = residual,
+                           .x = x,
+                           .found = found};
+        FED_TRY(put_section(&s, work, &w));
     }
     if (layout->statistics > 0) {
         FED_TRY(put_statistics(layout, residual, x, work, &w));
@@ -254,7 +320,7 @@ fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out
     fedcodec_envelope envelope;
     fedcodec_frame frame;
     FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
-    put_head(envelope.statistics, envelope.small, envelope.frames, out);
+    put_head(envelope.variates, envelope.statistics, envelope.small, envelope.frames, out);
     while (envelope.next < envelope.frames) {
         FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
         FED_TRY(put_unpacked(&frame, out, err));

@@ -22,23 +22,33 @@ fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, 
     if (head == NULL || head[0] != FEDCODEC_MAGIC_0 || head[1] != FEDCODEC_MAGIC_1) {
         return fed_fail(err, FED_EFORMAT, "not an envelope: it does not start with fe dc");
     }
-    bool statistics = head[2] == FEDCODEC_VERSION_STATISTICS;
-    if (head[2] != FEDCODEC_VERSION && !statistics) {
+    if (head[2] < FEDCODEC_VERSION || head[2] > FEDCODEC_VERSION_LAST) {
         return fed_fail(err, FED_EVERSION,
-                        "envelope of version %u; this build reads versions %d and %d: update it, "
-                        "or encode again",
-                        head[2], FEDCODEC_VERSION, FEDCODEC_VERSION_STATISTICS);
+                        "envelope of version %u; this build reads versions %d to %d: update it, or "
+                        "encode again",
+                        head[2], FEDCODEC_VERSION, FEDCODEC_VERSION_LAST);
     }
+    const unsigned more = head[2] - FEDCODEC_VERSION;
+    const bool variates = (more & FEDCODEC_MORE_VARIATES) != 0;
+    const bool statistics = (more & FEDCODEC_MORE_STATISTICS) != 0;
     uint64_t small = fed_read_varint(&r);
     uint64_t frames = fed_read_varint(&r);
     if (r.status != FED_OK || small > UINT32_MAX) {
         return fed_fail(err, FED_EFORMAT, "the envelope's head is malformed or cut off");
     }
-    if (frames > fed_reader_left(&r) / FRAME_MIN || frames < (small > 0 ? 1U : 0U) + statistics) {
+    const uint64_t least = variates ? 2 : small > 0 ? 1 : 0;
+    if (frames > fed_reader_left(&r) / FRAME_MIN || frames < least + statistics) {
         return fed_fail(err, FED_EFORMAT, "the envelope ends before all its tensors");
     }
-    *envelope = (fedcodec_envelope){
-        .reader = r, .statistics = statistics, .small = (uint32_t)small, .frames = frames};
+    if (variates && (frames - statistics) % 2 != 0) {
+        return fed_fail(err, FED_EFORMAT,
+                        "the envelope's control variates have other frames than its tensors");
+    }
+    *envelope = (fedcodec_envelope){.reader = r,
+                                    .variates = variates,
+                                    .statistics = statistics,
+                                    .small = (uint32_t)small,
+                                    .frames = frames};
     return FED_OK;
 }
 
@@ -54,7 +64,8 @@ fed_status fedcodec_envelope_end(const fedcodec_envelope *envelope, fed_error *e
 fedcodec_label fedcodec_frame_label(const fedcodec_frame *frame, const fed_tensor *tensor) {
     fedcodec_label l;
     if (frame->group) {
-        snprintf(l.text, sizeof l.text, "the group of small tensors");
+        snprintf(l.text, sizeof l.text, "the group of small %s",
+                 frame->variates ? "control variates" : "tensors");
     } else if (frame->statistics) {
         snprintf(l.text, sizeof l.text, "the running statistics");
     } else if (tensor != NULL) {
@@ -93,11 +104,13 @@ static fed_status open_stage(fedcodec_frame *frame, const fed_tensor *tensor, fe
 fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *tensor,
                                fedcodec_frame *frame, fed_error *err) {
     fed_reader r = envelope->reader;
-    uint64_t number = envelope->next + 1, groups = envelope->frames - envelope->statistics;
+    const uint64_t number = envelope->next + 1, section = fedcodec_section_frames(envelope);
+    const bool statistics = number > section * fedcodec_envelope_sections(envelope);
     uint8_t id = fed_read_u8(&r);
     fedcodec_frame read = {.number = number,
-                           .group = envelope->small > 0 && number == groups,
-                           .statistics = number > groups,
+                           .group = envelope->small > 0 && !statistics && number % section == 0,
+                           .variates = number > section && !statistics,
+                           .statistics = statistics,
                            .codec = fedcodec_by_id(id & FEDCODEC_ID_MASK),
                            .stage = (uint8_t)(id >> FEDCODEC_STAGE_SHIFT)};
     read.n = fed_read_varint(&r);

@@ -13,6 +13,14 @@ typedef struct fedcodec_label {
 /** tensor: the frame's tensor; NULL if it is not known, or if the frame holds several tensors. */
 fedcodec_label fedcodec_frame_label(const fedcodec_frame *frame, const fed_tensor *tensor);
 
+/** The number of sections of an envelope, and of the frames of each. */
+static inline uint64_t fedcodec_envelope_sections(const fedcodec_envelope *envelope) {
+    return envelope->variates ? 2 : 1;
+}
+static inline uint64_t fedcodec_section_frames(const fedcodec_envelope *envelope) {
+    return (envelope->frames - envelope->statistics) / fedcodec_envelope_sections(envelope);
+}
+
 /** Read the next frame, which must exist. tensor: the frame's tensor or NULL, as for
  * fedcodec_frame_label; only error messages use it. */
 fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *tensor,

@@ -12,27 +12,30 @@
 
 /* The place of a frame's values in an array of the whole layout. */
 typedef struct part {
-    const fed_tensor *tensor; /* NULL for the group and the statistics */
-    size_t offset;            /* unused for the group, whose tensors lie apart */
+    const fed_tensor *tensor; /* NULL for a group and the statistics */
+    size_t offset;            /* unused for a group, whose tensors lie apart */
+    size_t section;
     size_t n;
 } part;
 
 /* Return what the next frame holds. *k: 1 + the index of the last tensor of an earlier frame that
  * holds one tensor; 0 at first. */
 static part next_part(const fed_layout *layout, const fedcodec_envelope *envelope, size_t *k) {
-    const uint64_t left = envelope->frames - envelope->next - envelope->statistics;
-    if (left == 0) {
+    const uint64_t frames = fedcodec_section_frames(envelope);
+    const size_t section = frames > 0 ? (size_t)(envelope->next / frames) : 0;
+    if (envelope->next == frames * fedcodec_envelope_sections(envelope)) {
         return (part){.offset = fedcodec_statistics_offset(layout),
                       .n = fedcodec_statistics_size(layout)};
     }
-    if (left == 1 && envelope->small > 0) {
-        return (part){.n = fedcodec_group_size(layout, envelope->small)};
+    if ((envelope->next + 1) % frames == 0 && envelope->small > 0) {
+        return (part){.section = section, .n = fedcodec_group_size(layout, envelope->small)};
     }
     while (layout->tensors[*k].size < envelope->small) {
         ++*k;
     }
     const fed_tensor *tensor = &layout->tensors[(*k)++];
-    return (part){.tensor = tensor, .offset = tensor->offset, .n = tensor->size};
+    return (part){
+        .tensor = tensor, .offset = tensor->offset, .section = section, .n = tensor->size};
 }
 
 static fed_status unpack(fedcodec_message *m, const fed_tensor *tensor, fedcodec_frame *frame,
@@ -81,10 +84,12 @@ static fed_status check_head(const fedcodec_frame *frame, const fed_tensor *tens
     return FED_OK;
 }
 
-/* Check the next frame. Cheap checks come first: a frame of the wrong size is never unpacked. */
+/* Check the next frame. Cheap checks come first: a frame of the wrong size is never unpacked.
+ * codecs: of each section; NULL: any codec. */
 static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, const part *p,
-                             const fedcodec *codec, fed_error *err) {
+                             const fedcodec *const codecs[2], fed_error *err) {
     const fed_tensor *tensor = p->tensor;
+    const fedcodec *codec = codecs[p->section];
     const size_t n = p->n;
     fedcodec_frame frame;
     FED_TRY(fedcodec_frame_read(envelope, tensor, &frame, err));
@@ -117,6 +122,10 @@ static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layo
                             envelope->small, wanted);
         }
     }
+    if (envelope->variates != (layout->controls > 0)) {
+        return fed_fail(err, FED_EFORMAT, "the message has %scoded control variates, the model %s",
+                        envelope->variates ? "" : "no ", envelope->variates ? "none" : "some");
+    }
     if (envelope->statistics != (layout->statistics > 0)) {
         return fed_fail(err, FED_EFORMAT, "the message has %srunning statistics, the model %s",
                         envelope->statistics ? "" : "no ", envelope->statistics ? "none" : "some");
@@ -132,10 +141,15 @@ static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layo
 static fed_status check_message(fedcodec_message *m, const fedcodec *codec, uint32_t small,
                                 fed_error *err) {
     fedcodec_envelope envelope = m->envelope;
+    const fedcodec exact = {.vtable = fedcodec_by_id(FEDCODEC_EXACT)};
+    const fedcodec *codecs[2] = {codec, NULL};
+    if (codec != NULL) {
+        codecs[1] = codec->variates != NULL ? codec->variates : &exact;
+    }
     FED_TRY(check_frames(&envelope, m->layout, codec, small, err));
     for (size_t k = 0; envelope.next < envelope.frames;) {
         const part p = next_part(m->layout, &envelope, &k);
-        FED_TRY(check_next(m, &envelope, &p, codec, err));
+        FED_TRY(check_next(m, &envelope, &p, codecs, err));
     }
     return fed_reader_left(&envelope.reader) > 0 ? fedcodec_envelope_end(&envelope, err) : FED_OK;
 }
@@ -143,9 +157,8 @@ static fed_status check_message(fedcodec_message *m, const fedcodec *codec, uint
 fed_status fedcodec_message_open(const void *src, size_t len, const fed_layout *layout,
                                  const fedcodec *codec, uint32_t small, fedcodec_message *message,
                                  fed_error *err) {
-    const bool stretches = codec != NULL && codec->vtable->stretch != NULL;
     *message = (fedcodec_message){.layout = layout,
-                                  .stretch = stretches ? codec->vtable->stretch(codec->param) : 1};
+                                  .stretch = codec != NULL ? fedcodec_stretch(codec) : 1};
     fed_writer_growing(&message->plain);
     fed_status status = fedcodec_envelope_open(&message->envelope, src, len, err);
     if (status == FED_OK) {
@@ -201,9 +214,9 @@ static fed_status take_all(const target *to, const fedcodec_message *m, void *gr
         fedcodec_frame frame;
         FED_TRY(next_frame(&f, &frame, err));
         if (frame.group) {
-            fedcodec_group_gather(m->layout, small, to->all, to->width, group);
+            fedcodec_group_gather(m->layout, p.section, small, to->all, to->width, group);
             to->take(to, &frame, group);
-            fedcodec_group_scatter(m->layout, small, group, to->width, to->all);
+            fedcodec_group_scatter(m->layout, p.section, small, group, to->width, to->all);
         } else {
             to->take(to, &frame, (uint8_t *)to->all + p.offset * to->width);
         }
@@ -313,7 +326,7 @@ static fed_status add_squares(frames *f, frame_values *room, double *sum, fed_er
     fedcodec_frame frame;
     FED_TRY(next_frame(f, &frame, err));
     const size_t n = (size_t)frame.n;
-    if (frame.statistics) {
+    if (frame.variates || frame.statistics) {
         return FED_OK;
     }
     if (frame.codec->squares != NULL) {

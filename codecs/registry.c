@@ -50,6 +50,10 @@ bool fedcodec_has_feedback(const fedcodec_vtable *codec) {
     return codec->feedback;
 }
 
+double fedcodec_stretch(const fedcodec *codec) {
+    return codec->vtable->stretch != NULL ? codec->vtable->stretch(codec->param) : 1;
+}
+
 bool fedcodec_needs_residual(const fedcodec_vtable *codec) {
     return codec->feedback && !codec->spares;
 }

@@ -114,3 +114,15 @@ fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) {
     *codec = parsed;
     return FED_OK;
 }
+
+fed_status fedcodec_parse_pair(const char *spec, const char *variates, fedcodec codec[2],
+                               fed_error *err) {
+    fedcodec pair[2] = {{.vtable = NULL}};
+    FED_TRY(fedcodec_parse(spec, &pair[0], err));
+    if (variates[0] != '\0') {
+        FED_TRY(fedcodec_parse(variates, &pair[1], err));
+        pair[0].variates = &codec[1];
+    }
+    memcpy(codec, pair, sizeof pair);
+    return FED_OK;
+}

@@ -237,9 +237,12 @@ static fed_status visit_info(void *user, const part *p, fed_error *err) {
     (void)err;
     printf("frame %llu", (unsigned long long)p->sent.number);
     if (p->sent.group) {
-        printf(", all tensors under %u values", p->small);
+        printf(", all %s under %u values", p->sent.variates ? "control variates" : "tensors",
+               p->small);
     } else if (p->sent.statistics) {
         printf(", running statistics");
+    } else if (p->sent.variates) {
+        printf(", control variates");
     }
     printf(": %s%s%s, ", p->sent.codec->name, p->sent.stage != 0 ? "+" : "",
            fedcodec_stage_name(p->sent.stage));

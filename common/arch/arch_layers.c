@@ -104,6 +104,14 @@ fed_status arch_statistics_add(arch_parser *p) {
     return FED_OK;
 }
 
+void fed_arch_code_variates(fed_arch *arch) {
+    fed_layout *layout = &arch->layout;
+    if (!FED_SMALL && arch->scaffold) {
+        layout->controls = layout->count - layout->statistics;
+        layout->statistics -= layout->controls;
+    }
+}
+
 static fed_status parse_plain(arch_parser *p, fed_layer *layer) {
     (void)p;
     layer->out = layer->in;

@@ -54,6 +54,7 @@ static const field fields[] = {
     FIELD(U32,  personal_steps, 0,   FED_CAN_PERSONAL),
     FIELD(SHARE, holdout,      0,    FED_CAN_PERSONAL),
     FIELD(TEXT, private_layers, 0,   FED_CAN_PRIVATE_LAYERS),
+    FIELD(TEXT, codec_variates, 0,   FED_CAN_VARIATES),
 };
 /* clang-format on */
 

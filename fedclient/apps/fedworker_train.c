@@ -31,6 +31,12 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
                            .zero_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec};
     const float rate = o->learning_rate > 0 ? o->learning_rate : 1e-3F;
     FED_TRY(fed_optimizer_parse(o->app.optimizer, rate, &job->optimizer, err));
+    if (o->learning_rate > 0 && job->optimizer.learning_rate != (double)rate) {
+        return fed_fail(err, FED_EINVAL,
+                        "--lr %g changes nothing, since --optimizer names lr=%g itself: leave one "
+                        "of the two out",
+                        (double)rate, job->optimizer.learning_rate);
+    }
     const fedworker_words words = {.link = o->link,
                                    .collective = o->collective,
                                    .sync = o->sync,

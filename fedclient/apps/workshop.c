@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/workshop.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +236,28 @@ static void mask(void *user, const float *sent, size_t count) {
     fedtrain_optimizer_mask(&w->optimizer, w->memory, sent, w->arch.trained);
 }
 
+typedef struct owing {
+    const workshop *workshop;
+    float *values;
+    float sign;
+} owing;
+
+static void take_owed(void *user, const float *owed, size_t count) {
+    const owing *o = user;
+    const workshop *w = o->workshop;
+    assert(count >= 2 * w->arch.trained);
+    (void)count;
+    fedtrain_optimizer_owed(&w->optimizer, o->values, owed, o->sign, w->arch.trained);
+}
+
+/** With SCAFFOLD and a codec for its control variates: see fedtrain_optimizer_owed. */
+static fed_status reckon_owed(const workshop *w, fedclient_round *round, float sign,
+                              fed_error *err) {
+    owing o = {.workshop = w, .values = round->values, .sign = sign};
+    return w->optimizer.scaffold_share > 0 ? fedclient_round_owed(round, take_owed, &o, err)
+                                           : FED_OK;
+}
+
 typedef struct session {
     fedclient_round *round;
     fed_error over; /* FED_OK while the round is wanted */
@@ -308,6 +331,7 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
     if (w->optimizer.mask) {
         FED_TRY(fedclient_round_sent(round, mask, w, err));
     }
+    FED_TRY(reckon_owed(w, round, 1, err));
     const fedtrain_job job = job_of(w, round, &s);
     fed_error why = {0};
     const workshop_settings *own = w->settings;
@@ -324,6 +348,7 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
     if (!is_kept(w, &s)) {
         return fed_fail(err, s.over.status, "%s", s.over.text);
     }
+    FED_TRY(reckon_owed(w, round, -1, err));
     round->samples = (uint32_t)w->share.size;
     return optimizer_save(w, err);
 }

@@ -93,9 +93,9 @@ typedef struct fedclient_job {
     fed_arch arch; /* of the assignment's task */
     /* With private layers: what travels, and what stays. Else all 0, and all of `arch` travels. */
     fed_private_layers split;
-    float *own;      /* float32[split.own]: private layers before this training; NULL: not yet */
-    bool own_is_new; /* they are the task's initial values */
-    fedcodec codec;
+    float *own;        /* float32[split.own]: private layers before this training; NULL: not yet */
+    bool own_is_new;   /* they are the task's initial values */
+    fedcodec codec[2]; /* the second one is for control variates, if the task has one */
     fedclient_record model, residual, pending;
     bool within; /* the residual's values are known to be within FEDCLIENT_VALUE_LIMIT */
 } fedclient_job;

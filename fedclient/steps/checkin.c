@@ -14,8 +14,9 @@ static uint32_t capabilities(const fedclient *client) {
                          FED_CAN_NO_LOSS | FED_CAN_NO_ACCURACY | FED_CAN_PRIVATE | FED_CAN_COUNT |
                          fed_task_capabilities() | (FED_SMALL ? 0 : FED_CAN_LAYOUT) |
                          (client->lists ? FED_CAN_TASKS : 0) | (client->heard ? 0 : FED_STARTED);
-    const uint32_t none = (client->options.downloads != NULL ? 0 : FED_CAN_URL) |
-                          (FED_SMALL ? FED_CAN_PERSONAL | FED_CAN_PRIVATE_LAYERS : 0);
+    const uint32_t none =
+        (client->options.downloads != NULL ? 0 : FED_CAN_URL) |
+        (FED_SMALL ? FED_CAN_PERSONAL | FED_CAN_PRIVATE_LAYERS | FED_CAN_VARIATES : 0);
     return all & ~none;
 }
 
@@ -109,7 +110,8 @@ static fed_status fit(fedclient *client, fedclient_job *job, const fedclient_lay
         status = fed_cache_url_check(assignment->task.downloads, &why);
     }
     if (status == FED_OK && assignment->action == FED_ACTION_TRAIN) {
-        status = fedcodec_parse(assignment->task.codec_up, &job->codec, &why);
+        status = fedcodec_parse_pair(assignment->task.codec_up, assignment->task.codec_variates,
+                                     job->codec, &why);
         status = status == FED_OK ? fedclient_private_fits(client, job, &why) : status;
         status = status == FED_OK ? fedclient_participation_left(client, assignment, &why) : status;
     }

@@ -100,13 +100,18 @@ fed_status fedclient_layout_find(fedclient *client, const fedclient_job *job,
 
 fed_status fedclient_layout_parse(const fedclient_job *job, const fedclient_layout *layout,
                                   fed_arch *arch, fed_error *err) {
-    const char *model = job->assignment.task.model;
+    const fed_task *task = &job->assignment.task;
     size_t len = 0;
     if (FED_SMALL || layout->record.bytes == NULL) {
-        return fed_arch_parse(model, arch, err);
+        FED_TRY(fed_arch_parse(task->model, arch, err));
+    } else {
+        const uint8_t *bytes = fedclient_record_payload(&layout->record, &len);
+        FED_TRY(fed_layout_resolve(task->model, bytes, len, arch, err));
     }
-    const uint8_t *bytes = fedclient_record_payload(&layout->record, &len);
-    return fed_layout_resolve(model, bytes, len, arch, err);
+    if (!FED_SMALL && task->codec_variates[0] != '\0') {
+        fed_arch_code_variates(arch);
+    }
+    return FED_OK;
 }
 
 fed_status fedclient_layout_drop(fedclient *client, fed_error *err) {

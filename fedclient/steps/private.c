@@ -11,11 +11,11 @@
 #include "fedcodec/ring.h"
 
 bool fedclient_is_private(const fedclient_job *job) {
-    return job->codec.vtable != NULL && fedcodec_is_ring(job->codec.vtable);
+    return job->codec->vtable != NULL && fedcodec_is_ring(job->codec->vtable);
 }
 
 static fed_privacy_fields shape_of(const fedclient_job *job) {
-    const double *param = job->codec.param;
+    const double *param = job->codec->param;
     return fed_privacy_shape(&job->assignment.privacy, (unsigned)param[0], param[1],
                              fedclient_travels(job)->size);
 }

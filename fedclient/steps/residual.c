@@ -23,8 +23,8 @@ static bool counted(const fedclient_slot *slot) {
             slot->pending.fate == FEDCLIENT_FATE_SETTLED);
 }
 
-static fed_status envelope_of(const fedclient_record *message, fed_update *update,
-                              const uint8_t **envelope, size_t *len) {
+fed_status fedclient_envelope_of(const fedclient_record *message, fed_update *update,
+                                 const uint8_t **envelope, size_t *len) {
     size_t size = 0;
     const uint8_t *body = fedclient_record_payload(message, &size);
     fed_reader r;
@@ -42,7 +42,7 @@ static fed_status subtract(const fedclient_job *job, const fedclient_record *mes
     const uint8_t *envelope = NULL;
     size_t len = 0;
     fed_update head;
-    FED_TRY(envelope_of(message, &head, &envelope, &len));
+    FED_TRY(fedclient_envelope_of(message, &head, &envelope, &len));
     if (fedclient_is_private(job)) {
         fedclient_private_settle(job, &head, values);
         return FED_OK;
@@ -64,7 +64,11 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     if (status == FED_OK) {
         /* C1 in docs/durability.md: the subtraction changes a copy, not the stored residual. */
         assert(!job->residual.lent);
-        status = subtract(job, &pending, fedclient_record_values(&job->residual, &count), err);
+        float *values = fedclient_record_values(&job->residual, &count);
+        status = subtract(job, &pending, values, err);
+        if (client->slot->pending.whole) { /* of the trained values nothing is owed */
+            memset(values, 0, job->arch.trained * sizeof *values);
+        }
     }
     fedclient_record_free(&pending);
     return status;
@@ -85,7 +89,7 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
     const uint8_t *envelope = NULL;
     size_t len = 0;
     fed_update head_of;
-    fed_status status = envelope_of(&pending, &head_of, &envelope, &len);
+    fed_status status = fedclient_envelope_of(&pending, &head_of, &envelope, &len);
     if (status == FED_OK) {
         status =
             fedcodec_envelope_decode(envelope, len, fedclient_travels(job), round->values, err);
@@ -150,7 +154,8 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
     if (!counted(slot) || slot->pending.fate == FEDCLIENT_FATE_SETTLED) {
         return FED_OK;
     }
-    if (slot->pending.whole) {
+    const bool variates = job->arch.layout.controls > 0;
+    if (slot->pending.whole && !variates) {
         fedclient_record_free(&job->residual);
         return FED_OK;
     }
@@ -158,6 +163,30 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
      * from, so never twice. */
     assert(slot->pending.seq == head->seq);
     return subtract_counted(client, job, err);
+}
+
+fed_status fedclient_round_owed(fedclient_round *round, fedclient_owed_visit visit, void *user,
+                                fed_error *err) {
+    const fedclient *client = round->job->client;
+    if (FED_SMALL || round->job->arch.layout.controls == 0 ||
+        client->slot->residual.task != round->job->assignment.task.id) {
+        return FED_OK;
+    }
+    fedclient_job *job = malloc(sizeof *job); /* the round's own job is not to be changed */
+    if (job == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for what this device owes");
+    }
+    *job = *round->job;
+    job->residual = (fedclient_record){0};
+    size_t count = 0;
+    const fed_status status = settle(job->client, job, err);
+    if (status == FED_OK && job->residual.bytes != NULL) {
+        const float *owed = fedclient_record_values(&job->residual, &count);
+        visit(user, owed, count);
+    }
+    fedclient_record_free(&job->residual);
+    free(job);
+    return status;
 }
 
 /** values = owed + (values - model). Returns true if all results are within +-limit. The loop has

@@ -176,6 +176,11 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
 /** Train job->model and store residual + (trained - model). The training is then durable. */
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
+/** Read a stored message: the update's head, and its envelope, which stays in the record. Errors:
+ * FED_EFORMAT. */
+fed_status fedclient_envelope_of(const fedclient_record *message, fed_update *update,
+                                 const uint8_t **envelope, size_t *len) FED_CHECKED;
+
 /** The message has been counted: subtract it from the stored residual at once, if the platform can
  * change a value in place. False: nothing was subtracted. */
 bool fedclient_settle_now(const fedclient *client, const fedclient_job *job);

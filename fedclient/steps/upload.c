@@ -27,10 +27,10 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
     assert((residual == NULL) != (values == NULL));
     const fed_layout *layout = fedclient_travels(job);
     uint32_t small = job->assignment.task.small_tensor;
-    size_t size = fedcodec_envelope_work_size(&job->codec, layout, small);
+    size_t size = fedcodec_envelope_work_size(job->codec, layout, small);
     fedclient_record work;
     FED_TRY(fedclient_record_room(client->options.platform, size, &work));
-    fedcodec codec = job->codec;
+    fedcodec codec = job->codec[0];
     codec.unguarded = true;
     fed_status status = fedcodec_envelope_encode(&codec, layout, small, residual, values,
                                                  fedclient_record_payload(&work, &size), out);
@@ -38,17 +38,38 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
     return status == FED_OK ? out->status : status;
 }
 
+/** Is a copy of the residual needed, which is changed before or while it is encoded? */
+static bool encodes_in_place(const fedclient_job *job) {
+    const fedcodec *variates = job->codec->variates;
+    return fedcodec_needs_residual(job->codec->vtable) ||
+           (variates != NULL &&
+            (fedcodec_needs_residual(variates->vtable) || fedcodec_stretch(variates) > 1));
+}
+
+/** Whatever the codec of the control variates leaves out waits in the residual (fedcodec_stretch).
+ * values: a copy, if the codec makes values longer. */
+static void shrink_variates(const fedclient_job *job, float *values) {
+    const fedcodec *variates = job->codec->variates;
+    const double stretch = variates != NULL ? fedcodec_stretch(variates) : 1;
+    if (stretch > 1) {
+        for (size_t i = job->arch.trained; i < fed_arch_summed(&job->arch); i++) {
+            values[i] = (float)((double)values[i] / (stretch * stretch));
+        }
+    }
+}
+
 /** Make the record job->pending: the record's head, the update's head, custom metrics, envelope.
  * *clipped: some values were beyond FEDCLIENT_VALUE_LIMIT. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
     const bool hides = fedclient_is_private(job);
-    const bool changes = !hides && (!job->within || fedcodec_needs_residual(job->codec.vtable));
+    const bool changes = !hides && (!job->within || encodes_in_place(job));
     FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
     /* C1 in docs/durability.md: the codec changes a copy, not the stored residual. */
     assert(!changes || !job->residual.lent);
     float *values = fedclient_record_values(&job->residual, &n);
     *clipped = changes && !job->within && clip(values, n);
+    shrink_variates(job, values);
     const fedclient_residual_head *trained = &client->slot->residual;
     /* D2 in docs/durability.md: the message names the lease that the device trained for. */
     assert(trained->task == job->assignment.task.id && trained->lease == job->assignment.lease);
@@ -108,7 +129,7 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
         .seq = slot->residual.seq,
         .fate = FEDCLIENT_FATE_UNKNOWN,
         .whole = fedclient_is_private(job) ? fedclient_private_whole(job)
-                                           : !fedcodec_has_feedback(job->codec.vtable) && !clipped,
+                                           : !fedcodec_has_feedback(job->codec->vtable) && !clipped,
         .pieces = (job->assignment.capabilities & FED_CAN_PIECES) != 0,
         .first = fedclient_slots_first(client)};
     return fedclient_pending_store(platform, slot->number, &slot->pending, &job->pending, err);
@@ -225,6 +246,18 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
     return post_whole(client, job, answer, err);
 }
 
+/** Is nothing owed if this message counts? Of control variates something always is. The device may
+ * have restarted since it made the message, and then knows no model: the message itself says it. */
+static bool leaves_nothing(const fedclient_job *job) {
+    fed_update head;
+    fedcodec_envelope envelope = {.variates = false};
+    const uint8_t *bytes = NULL;
+    size_t len = 0;
+    const bool read = fedclient_envelope_of(&job->pending, &head, &bytes, &len) == FED_OK &&
+                      fedcodec_envelope_open(&envelope, bytes, len, NULL) == FED_OK;
+    return !read || !envelope.variates;
+}
+
 /** Store the fate. A message that was refused, or that leaves no residual, is dropped. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
@@ -236,7 +269,7 @@ static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fa
     }
     fedclient_slot *slot = client->slot;
     slot->pending.fate = fate;
-    if (fate == FEDCLIENT_FATE_REFUSED || slot->pending.whole) {
+    if (fate == FEDCLIENT_FATE_REFUSED || (slot->pending.whole && leaves_nothing(job))) {
         job->pending.len = FEDCLIENT_RECORD_HEAD;
     }
     return fedclient_pending_store(client->options.platform, slot->number, &slot->pending,

@@ -117,3 +117,14 @@ void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const
         state[i] = sent[i] != 0 ? 0 : state[i];
     }
 }
+
+void fedtrain_optimizer_owed(const fed_optimizer *optimizer, float *params, const float *owed,
+                             float sign, size_t n) {
+    if (FED_SMALL || optimizer->scaffold_share <= 0) {
+        return;
+    }
+    const float by = sign / (float)optimizer->scaffold_share;
+    for (size_t i = n; i < 2 * n; i++) {
+        params[i] += by * owed[i];
+    }
+}

@@ -48,9 +48,9 @@ typedef struct checking {
 static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
                                  size_t len, fed_error *why) {
     const fedserver_phase phase = fedserver_phase_of(&c->task, round);
-    fedcodec codec;
-    FED_TRY(fedcodec_parse(phase.codec_down, &codec, why));
-    return fedcodec_envelope_check(bytes, len, &c->arch.layout, &codec, c->task.wire.small_tensor,
+    fedcodec codec[2];
+    FED_TRY(fedcodec_parse_pair(phase.codec_down, c->task.wire.codec_variates, codec, why));
+    return fedcodec_envelope_check(bytes, len, &c->arch.layout, codec, c->task.wire.small_tensor,
                                    NULL, why);
 }
 
@@ -238,9 +238,9 @@ static fed_status open_task(checking *c, fed_error *err) {
     c->id = c->task.wire.id;
     for (uint32_t k = 0; k <= c->task.phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(&c->task, k);
-        fedcodec codec;
-        FED_TRY(fedcodec_parse(phase.codec_up, &codec, err));
-        FED_TRY(fedcodec_parse(phase.codec_down, &codec, err));
+        fedcodec codec[2];
+        FED_TRY(fedcodec_parse(phase.codec_up, codec, err));
+        FED_TRY(fedcodec_parse_pair(phase.codec_down, c->task.wire.codec_variates, codec, err));
     }
     return fedserver_task_model(c->server->store, c->server->db, &c->task, &c->arch, err);
 }

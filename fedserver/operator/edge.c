@@ -118,6 +118,7 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            strcmp(a->optimizer, b->optimizer) == 0 && strcmp(a->app, b->app) == 0 &&
            a->small_tensor == b->small_tensor && a->local_steps == b->local_steps &&
            strcmp(a->private_layers, b->private_layers) == 0 &&
+           strcmp(a->codec_variates, b->codec_variates) == 0 &&
            a->personal_steps == b->personal_steps && a->holdout == b->holdout &&
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }

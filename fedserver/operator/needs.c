@@ -38,10 +38,11 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, const fed_layout
     uint64_t update = 0;
     for (uint32_t k = 0; k <= task->phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(task, k);
-        fedcodec codec;
+        fedcodec codec[2];
         fed_error ignored = {0};
-        if (fedcodec_parse(phase.codec_up, &codec, &ignored) == FED_OK) {
-            const uint64_t size = fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
+        if (fedcodec_parse_pair(phase.codec_up, task->wire.codec_variates, codec, &ignored) ==
+            FED_OK) {
+            const uint64_t size = fedcodec_envelope_bound(codec, layout, task->wire.small_tensor);
             update = size > update ? size : update;
         }
     }

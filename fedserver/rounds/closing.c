@@ -97,11 +97,11 @@ static fed_status go_on(const fedserver_closing *c, fed_error *err) {
 /* Make the new version: the last version plus what the strategy makes of `change`. */
 static fed_status make_version(fedserver_closing *c, float *change, fed_error *err) {
     fedserver_training *t = &c->t;
-    fedcodec codec_down;
+    fedcodec codec_down[2];
     uint64_t digest;
     const size_t trained = fedserver_trained(&t->arch.layout);
     const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
-    FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
+    FED_TRY(fedcodec_parse_pair(phase.codec_down, t->task.wire.codec_variates, codec_down, err));
     if (c->made.updates == 0 || c->made.weights.lost < c->made.updates) {
         /* else all sums are too long: the model does not change */
         fedserver_strategy_step(&t->strategy, t->state, change, trained);
@@ -110,7 +110,7 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
     FED_TRY(t->given != NULL
                 ? fedserver_versions_given(&t->versions, t->given, t->versions.residual,
                                            &c->made.version, err)
-                : fedserver_versions_next(&t->versions, &codec_down, t->task.wire.small_tensor,
+                : fedserver_versions_next(&t->versions, codec_down, t->task.wire.small_tensor,
                                           change, t->versions.residual, &c->made.version, err));
     t->versions.residual = NULL;
     (void)fedserver_versions_part(&c->made.version, &c->made.part_len, &digest);

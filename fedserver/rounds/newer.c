@@ -9,7 +9,7 @@
 #include "fedserver/task/phases.h"
 #include "fedserver/task/private_task.h"
 
-typedef enum place { MODEL, LAYOUT, OWN, OPTIMIZER, CODEC, UP, CLIP } place;
+typedef enum place { MODEL, LAYOUT, OWN, OPTIMIZER, CODEC, UP, CLIP, VARIATES } place;
 
 static const struct {
     place place;
@@ -78,6 +78,8 @@ static const char *key_of(const fedserver_task *task, uint32_t round, const fed_
         return fed_layout_is_reference(told->model) ? "model" : NULL;
     case OWN:
         return told->private_layers[0] != '\0' ? "keys" : NULL;
+    case VARIATES:
+        return told->codec_variates[0] != '\0' ? "keys" : NULL;
     case CLIP:
         return fedserver_task_adapts(task) ? "clip_quantile" : NULL;
     case OPTIMIZER:
@@ -85,6 +87,9 @@ static const char *key_of(const fedserver_task *task, uint32_t round, const fed_
     case CODEC:
         if (came_down(task, round, word)) {
             return "codec_down";
+        }
+        if (has(told->codec_variates, word)) {
+            return "codec_variates";
         }
         return has(told->codec_up, word) ? "codec_up" : NULL;
     default:

@@ -10,9 +10,9 @@ extern const fedserver_intake fedserver_intake_plain;
 
 static fed_status most_bytes(const fedserver_task *task, const fed_layout *layout,
                              const fedserver_phase *phase, uint64_t *most, fed_error *err) {
-    fedcodec codec;
-    FED_TRY(fedcodec_parse(phase->codec_up, &codec, err));
-    *most = fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
+    fedcodec codec[2];
+    FED_TRY(fedcodec_parse_pair(phase->codec_up, task->wire.codec_variates, codec, err));
+    *most = fedcodec_envelope_bound(codec, layout, task->wire.small_tensor);
     return FED_OK;
 }
 
@@ -42,9 +42,9 @@ static void drop(fedserver_update *update) {
 static fed_status open_values(const fedserver_task *task, const fed_layout *layout,
                               fedserver_update *update, fed_error *why) {
     const fedserver_phase phase = fedserver_phase_of(task, update->head.round);
-    fedcodec codec;
-    FED_TRY(fedcodec_parse(phase.codec_up, &codec, why));
-    FED_TRY(fedcodec_message_open(update->envelope, update->envelope_len, layout, &codec,
+    fedcodec codec[2];
+    FED_TRY(fedcodec_parse_pair(phase.codec_up, task->wire.codec_variates, codec, why));
+    FED_TRY(fedcodec_message_open(update->envelope, update->envelope_len, layout, codec,
                                   task->wire.small_tensor, &update->values, why));
     const fed_status status = check_range(update, why);
     if (status != FED_OK) {

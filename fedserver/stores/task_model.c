@@ -34,6 +34,8 @@ fed_status fedserver_task_model(const fedserver_store *store, void *db, const fe
     const fed_status status = fed_arch_share(arch, task->wire.private_layers, err);
     if (status != FED_OK) {
         fed_arch_free(arch);
+    } else if (task->wire.codec_variates[0] != '\0') {
+        fed_arch_code_variates(arch);
     }
     return status;
 }

@@ -250,8 +250,8 @@ double fedserver_strategy_norm(const fedserver_strategy *strategy, double norm) 
 }
 
 size_t fedserver_trained(const fed_layout *layout) {
-    return layout->statistics > 0 ? layout->tensors[layout->count - layout->statistics].offset
-                                  : layout->size;
+    const size_t others = layout->statistics + layout->controls;
+    return others > 0 ? layout->tensors[layout->count - others].offset : layout->size;
 }
 
 size_t fedserver_strategy_state_size(const fedserver_strategy *strategy, size_t trained) {

@@ -159,7 +159,8 @@ void fedserver_strategy_update(const fedserver_strategy *strategy, double norm, 
 /** The norm that an update of norm `norm` has after the additions. */
 double fedserver_strategy_norm(const fedserver_strategy *strategy, double norm);
 
-/** The number of a layout's trained values. They lie before the running statistics. */
+/** The number of a layout's trained values. They lie before control variates and running
+ * statistics. */
 size_t fedserver_trained(const fed_layout *layout);
 
 /** The number of values in the strategy's state for that many trained values.

@@ -40,13 +40,14 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
-static fed_status take_codec_down(const source *s, char spec[FEDCODEC_SPEC], fed_error *err) {
+static fed_status take_codec_not_ring(const source *s, fedserver_field_id id,
+                                      char spec[FEDCODEC_SPEC], fed_error *err) {
     fedcodec codec;
     if (fedcodec_parse(spec, &codec, NULL) == FED_OK && fedcodec_is_ring(codec.vtable)) {
         const fed_error why = {.text = "ring is for updates of private tasks, in codec_up"};
-        return refuse_value(s, FEDSERVER_FIELD_CODEC_DOWN, &why, err);
+        return refuse_value(s, id, &why, err);
     }
-    return take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, spec, err);
+    return take_codec(s, id, spec, err);
 }
 
 static fed_status whole_model(const fedserver_config *config, fed_arch *arch, fed_error *err) {
@@ -59,6 +60,8 @@ fed_status fedserver_config_model(const fedserver_config *config, fed_arch *arch
     const fed_status status = fed_arch_share(arch, config->task.wire.private_layers, err);
     if (status != FED_OK) {
         fed_arch_free(arch);
+    } else if (config->task.wire.codec_variates[0] != '\0') {
+        fed_arch_code_variates(arch);
     }
     return status;
 }
@@ -212,7 +215,7 @@ static fed_status take_phase(const source *s, const fedserver_config *config,
                              fedserver_phase *phase, fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
     FED_TRY(take_codec_up(s, config, phase, err));
-    FED_TRY(take_codec_down(s, phase->codec_down, err));
+    FED_TRY(take_codec_not_ring(s, FEDSERVER_FIELD_CODEC_DOWN, phase->codec_down, err));
     if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
     }
@@ -266,12 +269,42 @@ static fed_status fit_strategy(const fedserver_task *task, const char *codec_spe
                                           &codec_up, why);
 }
 
+/* Check the codec of the control variates, which must be there, and be combined by the strategy. */
+static fed_status take_codec_variates(const source *s, fedserver_task *task,
+                                      const fed_optimizer *optimizer, fed_error *err) {
+    char *spec = task->wire.codec_variates;
+    fed_error why = {0};
+    if (spec[0] == '\0') {
+        return FED_OK;
+    }
+    if (optimizer->scaffold_share == 0) {
+        const fed_error none = {.text = "only an optimizer with +scaffold has control variates; "
+                                        "leave this key out"};
+        return refuse_value(s, FEDSERVER_FIELD_CODEC_VARIATES, &none, err);
+    }
+    FED_TRY(take_codec_not_ring(s, FEDSERVER_FIELD_CODEC_VARIATES, spec, err));
+    return fit_strategy(task, spec, &why) == FED_OK
+               ? FED_OK
+               : refuse_value(s, FEDSERVER_FIELD_CODEC_VARIATES, &why, err);
+}
+
 static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
     return a->rule == b->rule && (a->warmup_steps > 0) == (b->warmup_steps > 0) &&
            (a->step_every > 0) == (b->step_every > 0) &&
            (a->cosine_steps > 0) == (b->cosine_steps > 0) &&
            (a->stall_window > 0) == (b->stall_window > 0) && (a->prox_mu > 0) == (b->prox_mu > 0) &&
            (a->scaffold_share > 0) == (b->scaffold_share > 0);
+}
+
+/* An optimizer that names lr decides. A learning_rate beside it may say the same, as in the text
+ * that the store keeps. */
+static fed_status check_rate(const source *s, bool given, float written,
+                             const fed_optimizer *optimizer, fed_error *err) {
+    const fed_error why = {.text = "it changes nothing, since the optimizer names lr itself; leave "
+                                   "one of the two out"};
+    return given && optimizer->learning_rate != (double)written
+               ? refuse_value(s, FEDSERVER_FIELD_LEARNING_RATE, &why, err)
+               : FED_OK;
 }
 
 static fed_status check_optimizer(const source *s, const fedserver_task *task, uint32_t k,
@@ -284,13 +317,8 @@ static fed_status check_optimizer(const source *s, const fedserver_task *task, u
                                        "its name or its + parts"};
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
     }
-    const bool wanted = fedserver_source_has(s, k, FEDSERVER_FIELD_LEARNING_RATE);
-    if (wanted && optimizer->learning_rate != (double)written) {
-        const fed_error why = {.text = "it changes nothing, since the optimizer names lr itself; "
-                                       "leave lr out there, or give the phase another optimizer"};
-        return refuse_value(s, FEDSERVER_FIELD_LEARNING_RATE, &why, err);
-    }
-    return FED_OK;
+    const bool given = fedserver_source_has(s, k, FEDSERVER_FIELD_LEARNING_RATE);
+    return check_rate(s, given, written, optimizer, err);
 }
 
 static fed_status take_later(const source *s, fedserver_config *config, uint32_t k,
@@ -353,7 +381,8 @@ static fed_status check_each(const source *s, fedserver_config *config, fed_erro
     if (f.status == FED_OK || !fedserver_codec_is_auto(first.codec_up)) {
         note(&f, FEDSERVER_FIELD_CODEC_UP, take_codec_up(s, config, &first, &fault), &fault);
     }
-    note(&f, FEDSERVER_FIELD_CODEC_DOWN, take_codec_down(s, first.codec_down, &fault), &fault);
+    note(&f, FEDSERVER_FIELD_CODEC_DOWN,
+         take_codec_not_ring(s, FEDSERVER_FIELD_CODEC_DOWN, first.codec_down, &fault), &fault);
     if (fed_optimizer_parse(first.optimizer, first.learning_rate, &optimizer, &why) != FED_OK) {
         note(&f, FEDSERVER_FIELD_OPTIMIZER,
              refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, &fault), &fault);
@@ -388,8 +417,12 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     memcpy(config->initial, initial, sizeof initial);
     FED_TRY(check_each(s, config, err));
     fedserver_phase first = fedserver_phase_at(task, 0);
+    const float written = first.learning_rate;
+    const char *rate = fedserver_fields[FEDSERVER_FIELD_LEARNING_RATE].name;
     FED_TRY(take_phase(s, config, &first, &optimizer, err));
+    FED_TRY(check_rate(s, json_object_get(s->root, rate) != NULL, written, &optimizer, err));
     fedserver_phase_begin(&first, task);
+    FED_TRY(take_codec_variates(s, task, &optimizer, err));
     FED_TRY(check_private(s, config, err));
     if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);

@@ -212,13 +212,18 @@ static fed_status follow(const fedserver_versions *v, const fed_writer *part, fl
     return FED_OK;
 }
 
-/* sum: what is to be sent. Set x to it, but divide the trained values by stretch^2. */
-static void shorten(const fed_layout *layout, double stretch, const float *sum, float *x) {
-    const size_t statistics = layout->statistics;
-    const size_t trained =
-        statistics > 0 ? layout->tensors[layout->count - statistics].offset : layout->size;
-    for (size_t i = 0; i < layout->size; i++) {
-        x[i] = i < trained ? (float)((double)sum[i] / (stretch * stretch)) : sum[i];
+/* sum: what is to be sent. Set x to it, but shrink what the codecs make longer. */
+static void shrink(const fed_layout *layout, const fedcodec *codec, const float *sum, float *x) {
+    const size_t statistics = layout->count - layout->statistics;
+    const size_t controls = statistics - layout->controls;
+    const double stretch = fedcodec_stretch(codec);
+    const double variates = codec->variates != NULL ? fedcodec_stretch(codec->variates) : 1;
+    for (size_t k = 0; k < layout->count; k++) {
+        const fed_tensor *t = &layout->tensors[k];
+        const double by = k < controls ? stretch : k < statistics ? variates : 1;
+        for (size_t i = t->offset; i < t->offset + t->size; i++) {
+            x[i] = (float)((double)sum[i] / (by * by));
+        }
     }
 }
 
@@ -248,9 +253,10 @@ static fed_status encode_stretching(const fedserver_versions *v, const fedcodec 
     for (size_t i = 0; i < layout->size; i++) {
         residual[i] += mean[i];
     }
-    shorten(layout, codec->vtable->stretch(codec->param), residual, x);
+    shrink(layout, codec, residual, x);
+    /* some codecs encode in place, and then x is of no more use */
     fed_status status = fedserver_part_encode(FED_PART_DELTA, v->version, v->version + 1, codec,
-                                              layout, small, NULL, x, bytes, err);
+                                              layout, small, x, NULL, bytes, err);
     if (status == FED_OK) {
         status = subtract_part(bytes, layout, residual, err);
     }
@@ -261,10 +267,11 @@ static fed_status encode_stretching(const fedserver_versions *v, const fedcodec 
 static fed_status encode_delta(const fedserver_versions *v, const fedcodec *codec, uint32_t small,
                                const float *mean, float *residual, fed_writer *bytes,
                                fed_error *err) {
-    return codec->vtable->stretch != NULL
-               ? encode_stretching(v, codec, small, mean, residual, bytes, err)
-               : fedserver_part_encode(FED_PART_DELTA, v->version, v->version + 1, codec, v->layout,
-                                       small, residual, mean, bytes, err);
+    const bool stretches = fedcodec_stretch(codec) > 1 ||
+                           (codec->variates != NULL && fedcodec_stretch(codec->variates) > 1);
+    return stretches ? encode_stretching(v, codec, small, mean, residual, bytes, err)
+                     : fedserver_part_encode(FED_PART_DELTA, v->version, v->version + 1, codec,
+                                             v->layout, small, residual, mean, bytes, err);
 }
 
 fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *codec,

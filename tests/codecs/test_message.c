@@ -241,6 +241,119 @@ FED_TEST(statistics_must_be_there_and_as_they_are) {
     envelope_case_close(&f);
 }
 
+/* A model's tensors, then control variates of the same shapes. */
+enum { VARIATES = 2 * ENVELOPE_SIZE };
+
+typedef struct variates_case {
+    envelope_case of; /* its residual, x and out are not used */
+    fedcodec codec[2];
+    float x[VARIATES], residual[VARIATES], y[VARIATES];
+    fed_writer out;
+} variates_case;
+
+static void variates_open(variates_case *v, const char *spec, const char *variates) {
+    envelope_case_open(&v->of, spec);
+    fed_layout *layout = &v->of.layout;
+    assert_fed_ok(fed_layout_add(layout, "scaffold.dense1.weight", 2, (uint32_t[]){2, 300}));
+    assert_fed_ok(fed_layout_add(layout, "scaffold.dense1.bias", 1, (uint32_t[]){7}));
+    assert_fed_ok(fed_layout_add(layout, "scaffold.scale", 0, NULL));
+    layout->controls = 3;
+    assert_fed_ok(fedcodec_parse_pair(spec, variates, v->codec, NULL));
+    envelope_case_fill(v->x, 3);
+    envelope_case_fill(v->x + ENVELOPE_SIZE, 4);
+    memset(v->residual, 0, sizeof v->residual);
+    fed_writer_growing(&v->out);
+    void *work = malloc(fedcodec_envelope_work_size(v->codec, layout, ENVELOPE_SMALL) + 1);
+    assert_fed_ok(fedcodec_envelope_encode(v->codec, layout, ENVELOPE_SMALL, v->residual, v->x,
+                                           work, &v->out));
+    free(work);
+    assert_true(v->out.len <= fedcodec_envelope_bound(v->codec, layout, ENVELOPE_SMALL));
+}
+
+static void variates_close(variates_case *v) {
+    fed_writer_free(&v->out);
+    envelope_case_close(&v->of);
+}
+
+static fed_status variates_check(const variates_case *v, const fedcodec *codec, fed_error *err) {
+    *err = (fed_error){0};
+    return fedcodec_envelope_check(v->out.data, v->out.len, &v->of.layout, codec, ENVELOPE_SMALL,
+                                   NULL, err);
+}
+
+FED_TEST(control_variates_have_a_codec_of_their_own) {
+    static variates_case v;
+    fed_error err;
+    variates_open(&v, "float32", "topk:p=0.1");
+    assert_fed_ok_err(variates_check(&v, v.codec, &err));
+    assert_fed_ok_err(fedcodec_envelope_decode(v.out.data, v.out.len, &v.of.layout, v.y, &err));
+    size_t sent = 0;
+    for (size_t i = 0; i < ENVELOPE_SIZE; i++) {
+        assert_true(v.y[i] == v.x[i]);
+        sent += v.y[ENVELOPE_SIZE + i] != 0;
+    }
+    assert_in_range(sent, 60, 64);
+    for (size_t i = ENVELOPE_SIZE; i < VARIATES; i++) {
+        assert_true(v.residual[i] == v.x[i] - v.y[i]);
+    }
+    variates_close(&v);
+}
+
+/* Nobody makes room for a longer update by calling a part of it control variates. */
+FED_TEST(the_norm_is_without_control_variates) {
+    static variates_case v;
+    fedcodec_message m;
+    fed_error err = {0};
+    double norm = 0, squares = 0;
+    variates_open(&v, "float32", "int8");
+    assert_fed_ok_err(fedcodec_message_open(v.out.data, v.out.len, &v.of.layout, v.codec,
+                                            ENVELOPE_SMALL, &m, &err));
+    assert_fed_ok_err(fedcodec_message_norm(&m, &norm, &err));
+    for (size_t i = 0; i < ENVELOPE_SIZE; i++) {
+        squares += (double)v.x[i] * (double)v.x[i];
+    }
+    assert_true(fabs(norm - sqrt(squares)) < 1e-6);
+    fedcodec_message_close(&m);
+    variates_close(&v);
+}
+
+FED_TEST(control_variates_by_another_codec_are_refused) {
+    static variates_case v;
+    fedcodec other[2];
+    fed_error err;
+    variates_open(&v, "float32", "onebit");
+    assert_fed_ok(fedcodec_parse_pair("float32", "", other, NULL));
+    assert_fed_status(variates_check(&v, other, &err), FED_EFORMAT);
+    assert_fed_says(err, "tensor scaffold.dense1.weight: sent as onebit, expected float32");
+    assert_fed_ok(fedcodec_parse_pair("onebit", "onebit", other, NULL));
+    assert_fed_status(variates_check(&v, other, &err), FED_EFORMAT);
+    assert_fed_says(err, "tensor dense1.weight: sent as float32, expected onebit");
+    v.of.layout.controls = 0;
+    assert_fed_status(variates_check(&v, v.codec, &err), FED_EFORMAT);
+    assert_fed_says(err, "coded control variates, the model none");
+    variates_close(&v);
+}
+
+FED_TEST(damaged_control_variates_are_refused_whole) {
+    static variates_case v;
+    fed_error err;
+    variates_open(&v, "float32", "float32");
+    const float bad = NAN;
+    memcpy(v.out.data + v.out.len - sizeof bad, &bad, sizeof bad);
+    assert_fed_status(variates_check(&v, v.codec, &err), FED_EFORMAT);
+    assert_fed_says(err, "the group of small control variates");
+    for (size_t len = 0; len < v.out.len; len++) {
+        float y[VARIATES] = {0};
+        assert_fed_status(fedcodec_envelope_decode(v.out.data, len, &v.of.layout, y, NULL),
+                          FED_EFORMAT);
+        assert_true(y[0] == 0);
+    }
+    v.out.data[4]--; /* the number of frames */
+    assert_fed_status(variates_check(&v, v.codec, &err), FED_EFORMAT);
+    assert_fed_says(err, "control variates have other frames");
+    variates_close(&v);
+}
+
 static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75+zstd"};
 
 static size_t staged_count(void) {

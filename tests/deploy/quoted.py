@@ -105,7 +105,8 @@ class Reader:
         named = [] if out is None else ["--out", out]
         if any(w.startswith("server=") for w in own):  # nobody serves it here
             return self.check_keys(own)
-        model = [] if any(w.startswith("private_layers=") for w in own) else ["model=lr"]  # it has one layer
+        # lr has one layer, and no control variates
+        model = [] if any(w.startswith("private_layers=") or "+scaffold" in w for w in own) else ["model=lr"]
         return self.run(["fedsim", "run"] + own + QUICK + [f"data={self.data}"] + model + named)
 
     def check_keys(self, words):

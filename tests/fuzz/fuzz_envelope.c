@@ -16,9 +16,13 @@ static void walk(const uint8_t *data, size_t len) {
         float max_abs;
         require(frame.data >= data && frame.len <= len);
         require(frame.number == frames + 1);
-        uint64_t groups = envelope.frames - envelope.statistics;
-        require(frame.group == (envelope.small > 0 && frame.number == groups));
-        require(frame.statistics == (frame.number > groups));
+        const uint64_t coded = envelope.frames - envelope.statistics;
+        const uint64_t section = envelope.variates ? coded / 2 : coded;
+        require(!envelope.variates || coded % 2 == 0);
+        require(frame.statistics == (frame.number > coded));
+        require(frame.variates == (frame.number > section && !frame.statistics));
+        require(frame.group == (envelope.small > 0 && !frame.statistics &&
+                                frame.number == (frame.variates ? coded : section)));
         require(frame.stage == 0 ? frame.plain_len == frame.len
                                  : frame.plain_len <= fedcodec_frame_plain_max(frame.n));
         if (frame.n > 4096) {
@@ -39,11 +43,11 @@ static void walk(const uint8_t *data, size_t len) {
     require(status != FED_ENOTFOUND || frames == envelope.frames);
 }
 
-enum { SIZE = 68 };
+enum { SIZE = 136 };
 
 /* Use a message that passed the check. Only too large values may still be refused. */
 static void take(const fedcodec_message *message) {
-    float y[SIZE], sum[SIZE] = {0.0f};
+    float y[SIZE] = {0.0f}, sum[SIZE] = {0.0f};
     int64_t acc[SIZE] = {0};
     double norm = 0;
     fed_error err = {.status = FED_OK};
@@ -57,14 +61,20 @@ static void take(const fedcodec_message *message) {
     }
 }
 
-static void match(const uint8_t *data, size_t len, size_t statistics) {
+static void match(const uint8_t *data, size_t len, size_t statistics, bool variates) {
     fed_tensor tensors[] = {
         {.name = "dense1.weight", .rank = 2, .dims = {6, 10}, .offset = 0, .size = 60},
         {.name = "dense1.bias", .rank = 1, .dims = {7}, .offset = 60, .size = 7},
         {.name = "scale", .rank = 0, .offset = 67, .size = 1},
+        {.name = "scaffold.dense1.weight", .rank = 2, .dims = {6, 10}, .offset = 68, .size = 60},
+        {.name = "scaffold.dense1.bias", .rank = 1, .dims = {7}, .offset = 128, .size = 7},
+        {.name = "scaffold.scale", .rank = 0, .offset = 135, .size = 1},
     };
-    const fed_layout layout = {
-        .tensors = tensors, .count = 3, .size = SIZE, .statistics = statistics};
+    const fed_layout layout = {.tensors = tensors,
+                               .count = variates ? 6 : 3,
+                               .size = variates ? SIZE : SIZE / 2,
+                               .statistics = statistics,
+                               .controls = variates ? 3 : 0};
     fedcodec_message message;
     fed_error err = {.status = FED_OK};
     fed_status status = fedcodec_message_open(data, len, &layout, NULL, 0, &message, &err);
@@ -73,13 +83,14 @@ static void match(const uint8_t *data, size_t len, size_t statistics) {
         take(&message);
         fedcodec_message_close(&message);
     }
-    float y[SIZE];
+    float y[SIZE] = {0.0f};
     require(fedcodec_envelope_decode(data, len, &layout, y, &err) == status);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     walk(data, len);
-    match(data, len, 0);
-    match(data, len, 1);
+    match(data, len, 0, false);
+    match(data, len, 1, false);
+    match(data, len, 0, true);
     return 0;
 }

@@ -312,7 +312,8 @@ fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role rol
                               .held = {{task, version}},
                               .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_LONG |
                                               FED_CAN_EDEN | FED_CAN_LAYOUT | FED_CAN_PRIVATE |
-                                              FED_CAN_PRIVATE_LAYERS | FED_CAN_COUNT};
+                                              FED_CAN_PRIVATE_LAYERS | FED_CAN_COUNT |
+                                              FED_CAN_VARIATES};
     return device_say(c, d, &said);
 }
 

@@ -50,6 +50,8 @@ typedef struct fedcodec {
     uint8_t stage;                 /* id of the envelope's second stage; 0: none */
 
     /* Members that fedcodec_parse sets to NULL and false. A caller may set them afterwards. */
+    /* the codec of a layout's control variates, in an envelope; NULL: float32 */
+    const struct fedcodec *variates;
     const fed_pool *pool; /* NULL, or a thread pool for parts of a large tensor; same result */
     bool unguarded;       /* FED_ENONFINITE may leave a wrong residual; saves a pass over x */
 } fedcodec;
@@ -68,6 +70,11 @@ typedef struct fedcodec {
  * a parameter's range).
  */
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) FED_CHECKED;
+
+/** Parse the specs of a task: codec[0] is that of the values. codec[0].variates points to codec[1],
+ * that of the control variates, or is NULL if `variates` is "". Errors: as fedcodec_parse. */
+fed_status fedcodec_parse_pair(const char *spec, const char *variates, fedcodec codec[2],
+                               fed_error *err) FED_CHECKED;
 
 /** Write the canonical spec of a codec. It has every parameter that is a number: "sbc:p=0.01". A
  * parameter whose value is a word, or that is newer than its codec, is there only if it is not the
@@ -149,6 +156,12 @@ bool fedcodec_has_feedback(const fedcodec_vtable *codec);
 
 /** Does encode compute in the residual, so that the residual can't be NULL? */
 bool fedcodec_needs_residual(const fedcodec_vtable *codec);
+
+/** Return by how much a codec such as eden makes values longer, so that the mean of many messages
+ * is right; 1 for the others. Where a residual outside the codec keeps what a message leaves out,
+ * values are divided by the square of it before they are encoded: so is what arrives nearer to
+ * them than zeros are. */
+double fedcodec_stretch(const fedcodec *codec);
 
 /** Return a second stage's name, such as "runs"; "" for 0, "?" if this build lacks it. */
 const char *fedcodec_stage_name(uint8_t stage);

@@ -31,6 +31,8 @@ FED_API_BEGIN
  *                  travel as one tensor, the group: their values one after the other, in the
  *                  layout's order, in one frame after the frames of the large tensors. If small
  *                  is 0, each tensor has a frame of its own.
+ *     variates     A layout's control variates have frames as the tensors before them, a group too,
+ *                  by the codec's member `variates`.
  *     statistics   A layout's running statistics have one more frame, the last, as float32: no
  *                  codec changes them.
  *     stage        A codec with a second stage packs each frame once more, if that makes the frame
@@ -98,6 +100,7 @@ fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout
 /** A message being read, frame by frame. */
 typedef struct fedcodec_envelope {
     fed_reader reader;
+    bool variates;   /* the second half of the other frames has control variates */
     bool statistics; /* the last frame has running statistics */
     uint32_t small;  /* the group's tensors have fewer values than this; 0: no group */
     uint64_t frames; /* number of frames in the message */
@@ -118,7 +121,8 @@ typedef struct fedcodec_message {
  *
  * src, layout   must stay as they are until fedcodec_message_close: the message points to both
  * codec, small  what the message must have been made with: the frames that follow from small,
- *               each of this codec, with the codec's second stage or none; statistics as float32.
+ *               each of this codec, with the codec's second stage or none; control variates by
+ *               its member `variates`; statistics as float32.
  *               Parameters of the codec that decide its noise must be those of the message, too.
  *               codec NULL accepts any codec, stage and small
  * *message      the caller's; fedcodec_message_close frees what it holds. After an error it holds
@@ -147,10 +151,10 @@ fed_status fedcodec_message_axpy(const fedcodec_message *message, float w, float
 fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight, int64_t *acc,
                                  fed_error *err) FED_CHECKED;
 
-/** *norm = the Euclidean norm of the decoded values, without the running statistics: the same bits
- * on every machine. If the message was opened with a codec that adds noise of a known length, such
- * as eden, it is divided by the factor that honest values would grow by: so it is about the norm
- * before encoding. */
+/** *norm = the Euclidean norm of the decoded values, without control variates and running
+ * statistics: the same bits on every machine. If the message was opened with a codec that adds
+ * noise of a known length, such as eden, it is divided by the factor that honest values would grow
+ * by: so it is about the norm before encoding. */
 fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm,
                                  fed_error *err) FED_CHECKED;
 
@@ -160,6 +164,7 @@ fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm,
 typedef struct fedcodec_frame {
     uint64_t number; /* from 1 */
     bool group;      /* the values are those of all small tensors */
+    bool variates;   /* the values are control variates */
     bool statistics; /* the values are the running statistics */
     const fedcodec_vtable *codec;
     uint8_t stage;       /* the id of the second stage that packed the data; 0: none */

@@ -198,6 +198,10 @@ static inline size_t fed_arch_summed(const fed_arch *arch) {
     return arch->trained * (arch->scaffold ? 2 : 1);
 }
 
+/** Let SCAFFOLD's c have a codec of its own: the layout's last statistics, but for those of bn,
+ * become control variates (fed/model.h). A model without c stays as it is. Call it once. */
+void fed_arch_code_variates(fed_arch *arch);
+
 /** Return the k-th name of models.def, and its text; NULL after the last. */
 const char *fed_arch_name(size_t k);
 const char *fed_arch_text(size_t k);

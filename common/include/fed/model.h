@@ -30,6 +30,9 @@ typedef struct fed_layout {
     size_t count;
     size_t size;       /* number of values: the sum of the tensors' sizes */
     size_t statistics; /* how many tensors at the end are running statistics; at first 0 */
+    /* How many tensors before those are control variates that have a codec of their own. At first
+     * 0; else there are as many other tensors before them, of the same sizes. */
+    size_t controls;
 } fed_layout;
 
 void fed_layout_init(fed_layout *layout);

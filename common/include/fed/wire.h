@@ -59,6 +59,9 @@ typedef struct fed_task {
     float holdout;
     /* FED_CAN_PRIVATE_LAYERS: layers that stay on each device (fed/private_layers.h); "": none */
     char private_layers[64];
+    /* FED_CAN_VARIATES: spec of the codec of SCAFFOLD's control variates, up and down; "": they
+     * travel with the running statistics */
+    char codec_variates[64];
 } fed_task;
 
 /** Check the URL of a cache, a task's `downloads`. The names of downloads are appended to it, so it

@@ -68,6 +68,26 @@ static void mask(void *user, const float *sent, size_t count) {
     fedtrain_optimizer_mask(m->optimizer, m->state, sent, m->trained);
 }
 
+typedef struct owing {
+    const fed_optimizer *optimizer;
+    float *values;
+    float sign;
+    size_t trained;
+} owing;
+
+static void take_owed(void *user, const float *owed, size_t count) {
+    const owing *o = user;
+    (void)count;
+    fedtrain_optimizer_owed(o->optimizer, o->values, owed, o->sign, o->trained);
+}
+
+/** With SCAFFOLD and a codec for its control variates: see fedtrain_optimizer_owed. */
+static fed_status reckon_owed(const fed_optimizer *optimizer, fedclient_round *round, float sign,
+                              fed_error *err) {
+    owing o = {optimizer, round->values, sign, round->arch->trained};
+    return optimizer->scaffold_share > 0 ? fedclient_round_owed(round, take_owed, &o, err) : FED_OK;
+}
+
 /** Find the optimizer's state: the client's own, or the worker's if the optimizer is stateless. */
 static fed_status find_state(sim_client *client, const fed_optimizer *optimizer, size_t trained,
                              float **state, fed_error *err) {
@@ -104,10 +124,11 @@ static fed_status train_here(sim_client *client, fedclient_round *round, uint64_
         masking m = {&job.optimizer, state, round->arch->trained};
         FED_TRY(fedclient_round_sent(round, mask, &m, err));
     }
+    FED_TRY(reckon_owed(&job.optimizer, round, 1, err));
     int64_t before = fed_clock_thread_cpu_us();
     FED_TRY(fedtrain_run(&job, round->values, state, &round->loss, err));
     *cpu_us = (uint64_t)(fed_clock_thread_cpu_us() - before);
-    return FED_OK;
+    return reckon_owed(&job.optimizer, round, -1, err);
 }
 
 /** Let another program train or measure. */

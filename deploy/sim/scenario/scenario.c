@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fed/file.h"
+#include "fed/optimizer_spec.h"
 
 static const char blanks[] = " \t\r";
 
@@ -268,6 +269,27 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
 }
 
+/** An optimizer that names lr decides on learning_rate, which may say the same or be left out. */
+static fed_status complete_rate(sim_scenario *s, fed_error *err) {
+    fed_optimizer optimizer;
+    if (!sim_scenario_idle(s, SIM_LEARNING_RATE) ||
+        fed_optimizer_parse(s->value[SIM_OPTIMIZER], 1, &optimizer, NULL) != FED_OK) {
+        return FED_OK; /* the coordinator says what is wrong with the optimizer */
+    }
+    if (!is_given(s, SIM_LEARNING_RATE)) {
+        return sim_scenario_set(s, SIM_LEARNING_RATE, "", "optimizer", err);
+    }
+    const char *given = s->value[SIM_LEARNING_RATE];
+    if ((double)strtof(given, NULL) != optimizer.learning_rate) {
+        char why[160];
+        snprintf(why, sizeof why,
+                 "is \"%.20s\", but optimizer names lr=%g, which counts: leave one of the two out",
+                 given, optimizer.learning_rate);
+        return sim_scenario_refuse(s, SIM_LEARNING_RATE, why, err);
+    }
+    return FED_OK;
+}
+
 static void say_here(double clients, double offline, char here[24]) {
     snprintf(here, 24, "%.0f", clients - floor(offline * clients));
 }
@@ -318,6 +340,7 @@ fed_status sim_scenario_fill(sim_scenario *s, fed_error *err) {
 fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) {
     const bool foreign = is_given(s, SIM_SERVER);
     FED_TRY(foreign ? empty_task(s, err) : complete_rounds(s, err));
+    FED_TRY(foreign ? FED_OK : complete_rate(s, err));
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         const sim_key *key = &sim_keys[id];
         const bool spare =
@@ -365,7 +388,8 @@ sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b)
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         const char *x = a->value[id] != NULL ? a->value[id] : "";
         const char *y = b->value[id] != NULL ? b->value[id] : "";
-        if (!sim_keys[id].machine && strcmp(x, y) != 0) {
+        const bool idle = sim_scenario_idle(a, id) && sim_scenario_idle(b, id);
+        if (!sim_keys[id].machine && !idle && strcmp(x, y) != 0) {
             return id;
         }
     }

@@ -154,6 +154,21 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
                                 fed_error *err) FED_CHECKED;
 
 /**
+ * For SCAFFOLD with a task's codec_variates: what has the coordinator not counted of this device's
+ * changes? Call this function in a training callback, before training and once more after it
+ * (fedtrain_optimizer_owed). Both calls give the same values.
+ *
+ * visit is called once if something is owed to the round's task, with owed float32[count], in the
+ * order of round->values
+ *
+ * Crash   after a crash the values are the same, until the training is durable
+ * Errors  FED_EFORMAT the stored message is damaged; the platform's errors. End the callback then
+ */
+typedef void (*fedclient_owed_visit)(void *user, const float *owed, size_t count);
+fed_status fedclient_round_owed(fedclient_round *round, fedclient_owed_visit visit, void *user,
+                                fed_error *err) FED_CHECKED;
+
+/**
  * For a device that is a cluster: tell the coordinator, for its page, what the workers behind this
  * device do now. Call this function in a training callback, about once a second. It sends one
  * request, and waits for its answer. If the coordinator is too old for such a message, nothing is

@@ -377,8 +377,12 @@ FED_TEST(test_a_task_comes_back_as_it_was) {
 
 /* A peer without the capability gets the same bytes as from releases without the field. */
 FED_TEST(test_fields_that_need_a_capability_travel_only_with_it) {
-    static const uint32_t named[] = {0, FED_CAN_APP, FED_CAN_URL, FED_CAN_APP | FED_CAN_URL,
-                                     FED_CAN_URL | FED_CAN_PRIVATE_LAYERS};
+    static const uint32_t named[] = {0,
+                                     FED_CAN_APP,
+                                     FED_CAN_URL,
+                                     FED_CAN_APP | FED_CAN_URL,
+                                     FED_CAN_URL | FED_CAN_PRIVATE_LAYERS,
+                                     FED_CAN_APP | FED_CAN_VARIATES};
     size_t before = 0;
     for (size_t k = 0; k < sizeof named / sizeof named[0]; k++) {
         uint8_t bytes[1000];
@@ -389,18 +393,21 @@ FED_TEST(test_fields_that_need_a_capability_travel_only_with_it) {
         snprintf(train.task.app, sizeof train.task.app, "{}");
         snprintf(train.task.downloads, sizeof train.task.downloads, "http://c/");
         snprintf(train.task.private_layers, sizeof train.task.private_layers, "bn");
+        snprintf(train.task.codec_variates, sizeof train.task.codec_variates, "eden");
         fed_writer_fixed(&w, bytes, sizeof bytes);
         fed_assignment_write(&w, 2, &train);
         before = k == 0 ? w.len : before;
         assert_int_equal(w.len, before + (named[k] & FED_CAN_APP ? 3 : 0) +
                                     (named[k] & FED_CAN_URL ? 10 : 0) +
-                                    (named[k] & FED_CAN_PRIVATE_LAYERS ? 3 : 0));
+                                    (named[k] & FED_CAN_PRIVATE_LAYERS ? 3 : 0) +
+                                    (named[k] & FED_CAN_VARIATES ? 5 : 0));
         fed_reader_init(&r, bytes, w.len);
         assert_fed_ok(fed_assignment_read(&r, 2, &got));
         assert_fed_ok(fed_reader_end(&r));
         assert_string_equal(got.task.app, named[k] & FED_CAN_APP ? "{}" : "");
         assert_string_equal(got.task.downloads, named[k] & FED_CAN_URL ? "http://c/" : "");
         assert_string_equal(got.task.private_layers, named[k] & FED_CAN_PRIVATE_LAYERS ? "bn" : "");
+        assert_string_equal(got.task.codec_variates, named[k] & FED_CAN_VARIATES ? "eden" : "");
     }
 }
 

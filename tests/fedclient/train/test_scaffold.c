@@ -150,6 +150,57 @@ FED_TEST(a_rate_that_changes_within_a_round_is_reckoned_with) {
     }
 }
 
+/* Send one value of the control variate a round, in turn, and owe the others. */
+static void play_coded(federation *f, float owed[CLIENTS][ALL], size_t round, bool reckons) {
+    double sum[ALL] = {0};
+    for (size_t k = 0; k < CLIENTS; k++) {
+        float x[ALL], y[ALL];
+        memcpy(x, f->x, sizeof x);
+        if (reckons) {
+            fedtrain_optimizer_owed(&f->optimizer, x, owed[k], 1, N);
+        }
+        train(&f->optimizer, f->state[k], k, x, y);
+        if (reckons) {
+            fedtrain_optimizer_owed(&f->optimizer, y, owed[k], -1, N);
+        }
+        for (size_t i = 0; i < ALL; i++) {
+            const float change = owed[k][i] + (y[i] - f->x[i]);
+            const bool sent = i < N || i - N == (round + k) % N;
+            sum[i] += sent ? (double)change : 0;
+            owed[k][i] = sent ? 0 : change;
+        }
+    }
+    for (size_t i = 0; i < ALL; i++) {
+        f->x[i] += (float)(sum[i] / CLIENTS);
+    }
+}
+
+FED_TEST(c_is_the_mean_of_what_was_counted_of_each_client) {
+    federation f = found("sgd:lr=0.05+scaffold");
+    float owed[CLIENTS][ALL] = {{0}};
+    for (size_t round = 0; round < ROUNDS; round++) {
+        play_coded(&f, owed, round, true);
+        for (size_t i = 0; i < N; i++) {
+            double mean = 0;
+            for (size_t k = 0; k < CLIENTS; k++) {
+                mean += ((double)f.state[k][N + i] - (double)owed[k][N + i]) / CLIENTS;
+            }
+            assert_true(fabs(mean - (double)f.x[N + i]) < 1e-4);
+        }
+    }
+    assert_true(distance(&f) < 0.02);
+}
+
+FED_TEST(what_c_lacks_of_a_client_is_not_taken_off_its_gradients) {
+    federation f = found("sgd:lr=0.05+scaffold"), g = f;
+    float owed[CLIENTS][ALL] = {{0}}, others[CLIENTS][ALL] = {{0}};
+    for (size_t round = 0; round < 8; round++) {
+        play_coded(&f, owed, round, true);
+        play_coded(&g, others, round, false);
+    }
+    assert_true(distance(&f) < 0.8 * distance(&g));
+}
+
 /* A training that failed is started again from the beginning. */
 FED_TEST(a_round_that_was_not_finished_leaves_no_trace) {
     federation f = found("sgd:lr=0.05+scaffold"), g = f;

@@ -10,10 +10,10 @@
 
 static const fed_checkin first = {.protocol = 1};
 static const fed_checkin second = {.protocol = 2, .capabilities = FED_CAN_PATCH};
-static const fed_checkin newest = {.protocol = 2,
-                                   .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN |
-                                                   FED_CAN_LAYOUT | FED_CAN_PRIVATE |
-                                                   FED_CAN_PRIVATE_LAYERS | FED_CAN_COUNT};
+static const fed_checkin newest = {
+    .protocol = 2,
+    .capabilities = FED_CAN_APP | FED_CAN_STAGES | FED_CAN_EDEN | FED_CAN_LAYOUT | FED_CAN_PRIVATE |
+                    FED_CAN_PRIVATE_LAYERS | FED_CAN_COUNT | FED_CAN_VARIATES};
 
 static const fedserver_task plain = {
     .wire = {.model = "input 2 | dense 2", .codec_up = "sbc:p=0.01", .optimizer = "sgd"},
@@ -68,6 +68,9 @@ FED_TEST(the_word_and_its_key_are_named) {
     t = plain;
     snprintf(t.wire.private_layers, sizeof t.wire.private_layers, "head");
     assert_unknown(&t, &second, "private_layers", "keys");
+    t = plain;
+    snprintf(t.wire.codec_variates, sizeof t.wire.codec_variates, "eden:bits=1,seed=1");
+    assert_unknown(&t, &second, "codec_variates", "keys");
     t = plain;
     t.clip_quantile = 0.5F;
     assert_unknown(&t, &second, "quantile", "clip_quantile");

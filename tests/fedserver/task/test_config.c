@@ -99,7 +99,7 @@ FED_TEST(an_optimizer_is_a_spec) {
     static const char spec[] = "momentum:lr=0.5,m=0.8+cosine:steps=100+clip:norm=1";
     char text[256];
     snprintf(text, sizeof text,
-             "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1, \"learning_rate\": 0.25,"
+             "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1, \"learning_rate\": 0.5,"
              " \"optimizer\": \"%s\"}",
              spec);
     fedserver_config config;
@@ -280,6 +280,9 @@ static const struct {
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"optimizer\": \"sgd:lr=1\","
      "\"phases\":\n[{\"round\": 2, \"learning_rate\": 0.5}]}",
      {":2: key \"phases[0].learning_rate\"", "the optimizer names lr itself"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"optimizer\": \"sgd:lr=0.1\","
+     "\n\"learning_rate\": 0.2}",
+     {":2: key \"learning_rate\"", "the optimizer names lr itself"}},
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"adam+mask\","
      "\"codec_up\": \"int8\"}",
      {":2: key \"optimizer\": +mask sets", "no momentum would be left"}},
@@ -293,6 +296,16 @@ static const struct {
     {"{\"model\": \"input 2 | dense 3 | dense 2\", \"rounds\": 9, \"goal\": 3,"
      "\n\"private_layers\": \"1,3\"}",
      {":2: key \"private_layers\": there is no layer 3"}},
+    {"{\"model\": \"input 2 | dense 2 | scaffold\", \"rounds\": 9, \"goal\": 3,"
+     "\n\"codec_variates\": \"eden\"}",
+     {":2: key \"codec_variates\": only an optimizer with +scaffold"}},
+    {"{\"model\": \"input 2 | dense 2 | scaffold\", \"rounds\": 9, \"goal\": 3,"
+     "\"optimizer\": \"sgd+scaffold\",\n\"codec_variates\": \"ring\"}",
+     {":2: key \"codec_variates\": ring is for"}},
+    {"{\"model\": \"input 2 | dense 2 | scaffold\", \"rounds\": 9, \"goal\": 3, \"codec_up\":"
+     "\"int8\", \"strategy\": \"median\", \"optimizer\": \"sgd+scaffold\","
+     "\n\"codec_variates\": \"sbc\"}",
+     {":2: key \"codec_variates\": strategy median combines each value separately"}},
     {"{\"model\": \"input 2 | dense 3 | dense 2\", \"rounds\": 9, \"goal\": 3,"
      "\n\"private_layers\": \"tail\"}",
      {":2: key \"private_layers\": \"tail\" must be head, bn, a layer's number"}},

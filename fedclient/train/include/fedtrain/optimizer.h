@@ -112,6 +112,19 @@ void fedtrain_optimizer_step_part(const fedtrain_open_step *step, size_t offset,
 void fedtrain_optimizer_mask(const fed_optimizer *optimizer, float *state, const float *sent,
                              size_t n);
 
+/**
+ * SCAFFOLD, where c travels by a codec: let this device's c_i be what the coordinator's c has of
+ * it, for one round. Without it, the corrections of all devices would not add up to 0, and a value
+ * of which c has nothing yet would not be trained: its gradient less c_i is about 0.
+ *
+ * c += sign owed / share. Call it with sign 1 before the round, and with -1 after its end.
+ *
+ * params  float32[2 n], as for fedtrain_optimizer_end_round
+ * owed    float32[2 n]: what the receiver has not got of this device's changes of params
+ */
+void fedtrain_optimizer_owed(const fed_optimizer *optimizer, float *params, const float *owed,
+                             float sign, size_t n);
+
 FED_API_END
 
 #endif

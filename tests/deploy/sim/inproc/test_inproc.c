@@ -506,6 +506,65 @@ static void so_does_one_whose_coordinator_must_remember(void **state) {
     }
 }
 
+/* keys: of the codecs. With a goal below 12 some updates are not counted. */
+static void write_variates(const world *w, int goal, const char *keys) {
+    char task[1000];
+    snprintf(task, sizeof task,
+             "{ \"model\": \"input 784 | dense 10 | scaffold\", %s,\n"
+             "  \"optimizer\": \"sgd:lr=0.1+scaffold\", \"local_steps\": 5, \"batch\": 4,\n"
+             "  \"rounds\": 6, \"cohort\": 12, \"goal\": %d, \"deadline_s\": 20 }\n",
+             keys, goal);
+    write_task(w, task);
+}
+
+/* What is owed of control variates survives, also where nothing is owed of the weights. */
+static void so_does_one_whose_control_variates_have_a_codec(void **state) {
+    const world *w = *state;
+    static const char *const keys[] = {
+        "\"codec_up\": \"eden:p=0.05\", \"codec_variates\": \"eden\"",
+        "\"codec_up\": \"sbc:p=0.05\", \"codec_variates\": \"topk:p=0.1+entropy\""};
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+        write_variates(w, 9, keys[k]);
+        sim_options o = options_of(w);
+        o.broken = 0.2;
+        o.offline = 0.1;
+        resume_and_compare(o, w, 3);
+    }
+}
+
+static void coded_control_variates_are_the_same_on_both_transports(void **state) {
+    const world *w = *state;
+    write_variates(w, 12, "\"codec_up\": \"eden:p=0.05\", \"codec_variates\": \"eden\"");
+    sim_options o = options_of(w);
+    o.broken = 0.2;
+    o.kill_round = 3;
+    sim_log here = run(&o);
+    o.transport = SIM_HTTPS;
+    sim_log there = run(&o);
+    assert_true(here.digest == there.digest);
+    sim_log_free(&here);
+    sim_log_free(&there);
+}
+
+static void control_variates_take_the_bytes_of_their_codec(void **state) {
+    const world *w = *state;
+    const sim_options o = options_of(w);
+    write_variates(w, 12, "\"codec_up\": \"float32\"");
+    sim_log plain = run(&o);
+    write_variates(w, 12, "\"codec_up\": \"float32\", \"codec_variates\": \"float32\"");
+    sim_log exact = run(&o);
+    write_variates(w, 12, "\"codec_up\": \"float32\", \"codec_variates\": \"eden\"");
+    sim_log coded = run(&o);
+    assert_true(plain.digest == exact.digest);
+    const uint64_t less = 12 * 7850 * 30 / 8; /* a bit and a little instead of 32 bits */
+    assert_true(coded.rounds[2].up_bytes + less < plain.rounds[2].up_bytes);
+    assert_true(5 * coded.rounds[2].down_bytes < plain.rounds[2].down_bytes);
+    assert_true(sim_log_accuracy(&coded) > sim_log_accuracy(&plain) - 0.1);
+    sim_log_free(&plain);
+    sim_log_free(&exact);
+    sim_log_free(&coded);
+}
+
 /** Change the format number in a stopped run's file, and its digest. */
 static void make_it_older(const char *state) {
     char path[400];
@@ -700,6 +759,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(private_layers_go_with_private_sums_on_both_transports,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(so_does_one_with_a_helper, setup, teardown),
+        cmocka_unit_test_setup_teardown(so_does_one_whose_control_variates_have_a_codec, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(coded_control_variates_are_the_same_on_both_transports,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(control_variates_take_the_bytes_of_their_codec, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(places_share_the_memory_of_optimizers_that_forget, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_run_does_not_depend_on_threads_nor_on_the_machine, setup,

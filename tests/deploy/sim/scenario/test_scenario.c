@@ -104,6 +104,24 @@ FED_TEST(iterations_make_rounds) {
     sim_scenario_free(&s);
 }
 
+FED_TEST(a_rate_beside_an_optimizer_that_names_another_is_refused) {
+    sim_scenario s = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(sim_scenario_parse(
+        "s.txt", "data = d\nmodel = lr\nrounds = 1\noptimizer = sgd:lr=0.1\n", &s, &err));
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
+    assert_string_equal(s.value[SIM_LEARNING_RATE], "");
+    assert_fed_ok_err(sim_scenario_override(&s, "learning_rate=0.10", &err));
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
+    assert_fed_ok_err(sim_scenario_override(&s, "learning_rate=0.2", &err));
+    assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
+    assert_fed_says(err, "key \"learning_rate\" is \"0.2\", but optimizer names lr=0.1");
+    assert_fed_ok_err(sim_scenario_override(&s, "optimizer=sgd", &err));
+    assert_fed_ok_err(sim_scenario_complete(&s, &err));
+    assert_string_equal(s.value[SIM_LEARNING_RATE], "0.2");
+    sim_scenario_free(&s);
+}
+
 FED_TEST(a_written_scenario_is_read_as_the_same) {
     sim_scenario s, back = {0};
     fed_error err = {0};
