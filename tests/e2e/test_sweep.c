@@ -74,7 +74,7 @@ static const char private_task[] =
 static const char noisy_task[] = NOISY_TASK("");
 static const char noisy_private_task[] = NOISY_TASK(", \"helper\": \"HELPER\"");
 
-/* Of three devices two count in a round, and the clip of the next one follows from what they say. */
+/* Of three devices two count in a round. The clip of the next one follows from what they say. */
 #define CLIP_TASK(helper)                                                                          \
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"ring:b=6\","  \
     " \"clip\": 0.05, \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2,"     \
