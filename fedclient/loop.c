@@ -117,13 +117,19 @@ fed_status fedclient_token_give_in_time(fedclient *client, const char *token, un
         fed_error why = {0};
         const fed_status status = fedclient_token_give(client, token, &why);
         const bool may_pass = status == FED_ENET || status == FED_ETIMEOUT || status == FED_EBUSY;
-        if (!may_pass || k == tries) {
-            return status == FED_OK ? status : fed_fail(err, status, "%s", fed_error_text(&why));
+        if (status == FED_OK) {
+            return status;
         }
+        if (!may_pass || k == tries) {
+            return fed_fail(err, status, "%s%s", fed_error_text(&why),
+                            may_pass ? "; try again later, with the same token" : "");
+        }
+        const uint32_t asked_ms = client->asked_ms < MOST_MS ? client->asked_ms : MOST_MS;
+        const uint32_t rest_ms = wait_ms > asked_ms ? wait_ms : asked_ms;
         fed_logf(client->options.log, FED_LOG_WARN,
-                 "this device tries again in %.1f s to enrol: %s", (double)wait_ms / 1000,
+                 "this device tries again in %.1f s to enrol: %s", (double)rest_ms / 1000,
                  fed_error_text(&why));
-        rest(client, wait_ms);
+        rest(client, rest_ms);
         if (is_stopped(client)) {
             return fed_fail(err, FED_ECANCELED, "stopped before this device was enrolled");
         }

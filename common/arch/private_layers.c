@@ -179,7 +179,7 @@ fed_status fed_private_layers_split(const fed_arch *arch, const char *layers,
     if (arch->scaffold) {
         return fed_fail(err, FED_EINVAL,
                         "a model with SCAFFOLD's control variates can't have private layers: they "
-                        "are of the whole model");
+                        "are of the whole model; leave | scaffold or private_layers out");
     }
     const fed_layout *layout = &arch->layout;
     groups g;

@@ -226,7 +226,9 @@ static void write_all(fed_writer *out, const fedworker_result *result, const fed
                      result->step);
     write_quality(out, result);
     write_times(out, result, sum);
-    fed_write_printf(out, "  \"zeroed\": %.6g,\n", coded > 0 ? (double)zeroed / (double)coded : 0);
+    fed_write_printf(
+        out, "  \"counted_steps\": %" PRIu64 ",\n  \"coded\": %" PRIu64 ",\n  \"zeroed\": %.6g,\n",
+        result->tally[0].steps, coded, coded > 0 ? (double)zeroed / (double)coded : 0);
     write_spread(out, result);
     write_list(out, "sent_bytes", result, offsetof(feddc_worker_tally, sent_bytes), ",");
     write_list(out, "received_bytes", result, offsetof(feddc_worker_tally, received_bytes), "");

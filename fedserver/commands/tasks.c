@@ -65,6 +65,16 @@ static fed_status print_promise(fedserver *server, uint64_t id, fed_error *err) 
     return FED_OK;
 }
 
+/* Tell what stays on the devices, before one of them trains it. */
+static void print_private(const fedserver_needs *needs) {
+    if (needs->own_values > 0) {
+        printf("private layers: %llu of %llu values stay on each device, and %llu travel\n",
+               (unsigned long long)needs->own_values,
+               (unsigned long long)(needs->values + needs->own_values),
+               (unsigned long long)needs->values);
+    }
+}
+
 static fed_status queue_task(fedserver *server, const arguments *args, fed_error *err) {
     uint64_t id = 0;
     FED_TRY(fedserver_task_add(server, fed_clock_unix_ms(), args->operands[0], &id, err));
@@ -73,6 +83,7 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     FED_TRY(print_promise(server, id, err));
     fedserver_needs needs;
     FED_TRY(fedserver_task_needs(server, id, &needs, err));
+    print_private(&needs);
     if (needs.able < needs.devices) {
         fprintf(stderr,
                 "fedserver task: note: %s of it need%s %u device%s, and %u that may train for "

@@ -166,6 +166,8 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
     const fed_status status = fedserver_needs_estimate(&task, &arch.layout, needs, err);
     fed_arch_free(&arch);
     FED_TRY(status);
+    FED_TRY(
+        fedserver_task_private(server->store, server->db, &task, NULL, &needs->own_values, err));
     needs->disk_free_bytes = free_bytes(server->directory);
     needs->machine_bytes = fed_machine_bytes();
     /* with staleness one device may give several updates to a round */

@@ -50,9 +50,10 @@ static fed_status save_model(const fedserver *server, const fedserver_task *task
                              fed_error *err) {
     fed_arch arch;
     fed_writer names;
+    uint64_t own = 0;
     FED_TRY(fedserver_task_model(server->store, server->db, task, &arch, err));
     fed_writer_growing(&names);
-    fed_status status = fedserver_task_private(server->store, server->db, task, &names, err);
+    fed_status status = fedserver_task_private(server->store, server->db, task, &names, &own, err);
     fed_write_u8(&names, '\0');
     status = status == FED_OK ? names.status : status;
     if (status == FED_OK) {

@@ -9,6 +9,7 @@
 #include "fedserver/rounds/ledger.h"
 #include "fedserver/rounds/shortage.h"
 #include "fedserver/rounds/shut_out.h"
+#include "fedserver/task/private_task.h"
 
 bool fedserver_leased_for(const fedserver_training *t, const fedserver_device *device) {
     return t->round.phase != FEDSERVER_ROUND_NONE && device->lease != 0 &&
@@ -64,6 +65,33 @@ bool fedserver_reported_before(const fedserver_training *t, const fedserver_devi
            updates_of(t, device) > 0;
 }
 
+/* Names the open round's attempt. Never 0. */
+static int64_t attempt_of(const fedserver_training *t) {
+    return (int64_t)t->round.number << 32 | t->round.attempt;
+}
+
+bool fedserver_gave_back(const fedserver_training *t, const fedserver_device *device) {
+    return fedserver_marks_get(&t->rests, device->id, 0) == attempt_of(t);
+}
+
+/* The mark of a device that may rest is negative, until it gives its slot back. */
+fed_status fedserver_may_rest(fedserver_training *t, const fedserver_device *device,
+                              fed_error *err) {
+    const uint64_t apart = fedserver_task_apart(&t->task), number = t->round.number;
+    const bool before = device->lease_round < number || device->lease_attempt < t->round.attempt;
+    return apart > 1 && device->lease_task == t->task.wire.id && before &&
+                   device->lease_round + apart > number
+               ? fedserver_marks_set(&t->rests, device->id, -attempt_of(t), err)
+               : FED_OK;
+}
+
+fed_status fedserver_gives_back(fedserver_training *t, const fedserver_device *device,
+                                fed_error *err) {
+    return fedserver_marks_get(&t->rests, device->id, 0) == -attempt_of(t)
+               ? fedserver_marks_set(&t->rests, device->id, attempt_of(t), err)
+               : FED_OK;
+}
+
 /* The portion is device_share of the goal, but at least two updates, since a small round may have
  * no other device. */
 bool fedserver_had_its_part(const fedserver_training *t, const fedserver_device *device) {
@@ -84,7 +112,8 @@ bool fedserver_can_take(const fedserver_rounds *rounds, const fedserver_training
     return !device->away && !fedserver_is_short(t) && fedserver_seen_lately(device, now_ms) &&
            fedserver_wanted(t, device, now_ms) && !fedserver_reported(t, device) &&
            !fedserver_reported_before(t, device) && !fedserver_had_its_part(t, device) &&
-           !fedserver_lease_stands(t, device, now_ms) && !is_taken(rounds, t, device, now_ms);
+           !fedserver_gave_back(t, device) && !fedserver_lease_stands(t, device, now_ms) &&
+           !is_taken(rounds, t, device, now_ms);
 }
 
 fedserver_candidate fedserver_candidate_of(const fedserver_training *t,

@@ -40,6 +40,19 @@ bool fedserver_reported(const fedserver_training *training, const fedserver_devi
  * its row no longer shows the report, but the sum does. */
 bool fedserver_reported_before(const fedserver_training *training, const fedserver_device *device);
 
+/** Has the device given its slot of this attempt of the round back, because it rests? A device of a
+ * task with `apart` counts messages that came too late, too, which the ledger does not (C12). So it
+ * may rest where it had a lease within so many rounds, and then gives back each slot that it gets.
+ *
+ * _may_rest notes that, before the device gets its new lease; _gives_back notes that such a device
+ * has given its slot back. Both do nothing for other devices and tasks. After a restart a device
+ * may get one more slot to give back. */
+bool fedserver_gave_back(const fedserver_training *training, const fedserver_device *device);
+fed_status fedserver_may_rest(fedserver_training *training, const fedserver_device *device,
+                              fed_error *err) FED_CHECKED;
+fed_status fedserver_gives_back(fedserver_training *training, const fedserver_device *device,
+                                fed_error *err) FED_CHECKED;
+
 /** Asynchronous: has the device reported its portion of this round, while other devices work on the
  * rest? */
 bool fedserver_had_its_part(const fedserver_training *training, const fedserver_device *device);

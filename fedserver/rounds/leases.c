@@ -195,6 +195,7 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
     t->served = ++rounds->served;
+    FED_TRY(fedserver_may_rest(t, device, err));
     FED_TRY(make_room(t, now_ms, err));
     FED_TRY(rounds->store->piece_clear(rounds->db, device->id, err));
     FED_TRY(lease_store(rounds, device, &leased, err));
@@ -227,7 +228,8 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
         (roams && fedserver_reported_before(t, device))) {
         return FEDSERVER_ON_CHECKIN_REPORTED;
     }
-    if (!fedserver_wanted(t, device, now_ms) || fedserver_is_short(t)) {
+    if (!fedserver_wanted(t, device, now_ms) || fedserver_gave_back(t, device) ||
+        fedserver_is_short(t)) {
         return FEDSERVER_ON_CHECKIN_OTHER;
     }
     if (t->cohort.opened_ms > now_ms) { /* the wall clock was set back */
@@ -381,7 +383,8 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_training *t,
 fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training *t,
                                     fedserver_device *device, const char *reason, int64_t now_ms,
                                     fed_error *err) {
-    FED_TRY(reason[0] != '\0' ? note_decline(rounds, t, device, reason, now_ms, err) : FED_OK);
+    FED_TRY(reason[0] != '\0' ? note_decline(rounds, t, device, reason, now_ms, err)
+                              : fedserver_gives_back(t, device, err));
     return fedserver_lease_stands(t, device, now_ms) ? end_lease(rounds, t, device, now_ms, err)
                                                      : FED_OK;
 }

@@ -17,6 +17,7 @@ static void training_free(fedserver_training *training) {
     fedserver_marks_free(&training->too_old);
     fedserver_marks_free(&training->unfit);
     fedserver_marks_free(&training->shut_out);
+    fedserver_marks_free(&training->rests);
     fedserver_marks_free(&training->measured);
     fedserver_marks_free(&training->ledger.taken);
     fedserver_marks_free(&training->ledger.last);

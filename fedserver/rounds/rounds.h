@@ -113,6 +113,8 @@ typedef struct fedserver_training {
     fedserver_marks declined; /* when each device declined the task, in Unix ms */
     fedserver_marks too_old;  /* 1: the coordinator declined for the device (rounds/too_old.h) */
     fedserver_marks unfit;    /* number of the device's updates refused in a row (rounds/unfit.h) */
+    /* of a task with `apart`: which devices may rest, or do (eligible.h). Not stored */
+    fedserver_marks rests;
     fedserver_marks shut_out; /* the last round that left out the device's update (shut_out.h) */
     fedserver_marks measured;
     fedserver_ledger ledger;

@@ -41,22 +41,25 @@ fed_status fedserver_task_model(const fedserver_store *store, void *db, const fe
 }
 
 fed_status fedserver_task_private(const fedserver_store *store, void *db,
-                                  const fedserver_task *task, fed_writer *names, fed_error *err) {
+                                  const fedserver_task *task, fed_writer *names, uint64_t *values,
+                                  fed_error *err) {
     fed_arch arch;
     fed_private_layers split;
+    *values = 0;
     if (task->wire.private_layers[0] == '\0') {
         return FED_OK;
     }
     FED_TRY(whole_model(store, db, task, &arch, err));
     fed_status status = fed_private_layers_split(&arch, task->wire.private_layers, &split, err);
     if (status == FED_OK) {
-        for (size_t k = 0, n = 0; k < arch.layout.count; k++) {
+        *values = split.own;
+        for (size_t k = 0, n = 0; k < arch.layout.count && names != NULL; k++) {
             if (split.stays[k] != 0) {
                 fed_write_printf(names, "%s%s", n++ > 0 ? " " : "", arch.layout.tensors[k].name);
             }
         }
         fed_private_layers_free(&split);
-        status = names->status;
+        status = names != NULL ? names->status : FED_OK;
     }
     fed_arch_free(&arch);
     return status;

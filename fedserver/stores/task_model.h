@@ -13,10 +13,10 @@
 fed_status fedserver_task_model(const fedserver_store *store, void *db, const fedserver_task *task,
                                 fed_arch *arch, fed_error *err) FED_CHECKED;
 
-/** Append the names of the tensors in a task's private layers, with blanks between them. Errors: as
- * fedserver_task_model. */
+/** Append the names of the tensors in a task's private layers, with blanks between them. names may
+ * be NULL. *values: the number of their values. Errors: as fedserver_task_model. */
 fed_status fedserver_task_private(const fedserver_store *store, void *db,
-                                  const fedserver_task *task, fed_writer *names,
+                                  const fedserver_task *task, fed_writer *names, uint64_t *values,
                                   fed_error *err) FED_CHECKED;
 
 #endif

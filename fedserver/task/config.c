@@ -199,6 +199,13 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
     fedcodec codec;
     fedserver_codec_trial trial;
     FED_TRY(fedcodec_parse(codec_up, &codec, err));
+    if (fedcodec_is_ring(codec.vtable)) {
+        const fed_error ring = {.text =
+                                    "+mask sets the momentum of values that were sent to 0, and "
+                                    "updates of codec ring send all values, or others in each "
+                                    "round; leave +mask out"};
+        return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &ring, err);
+    }
     FED_TRY(fedserver_codec_try(&codec, &trial, err));
     const fed_error why = {.text = "+mask sets the momentum of values that were sent to 0, and "
                                    "with this codec_up all values are sent, so no momentum would "

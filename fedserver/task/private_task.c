@@ -228,7 +228,7 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
         {has_bad_helper(task), FEDSERVER_FIELD_HELPER,
          "it is not the seal key of a helper: 130 hex digits, as in its helper.pem"},
         {changes_codec_up(task), FEDSERVER_FIELD_CODEC_UP,
-         "the updates of a private task keep one codec; leave codec_up out of the phases"},
+         "updates of codec ring are all of one codec; leave codec_up out of the phases"},
         {codec.stage != 0, FEDSERVER_FIELD_CODEC_UP,
          "a second stage makes updates of different lengths, which tell of the data; leave what "
          "follows the + out"},
@@ -247,18 +247,18 @@ static fed_status check_ring(const fedserver_task *task, const fed_arch *arch,
          "each group has at least minimum devices; let goal be minimum times groups at least, or "
          "groups fewer"},
         {fedserver_strategy_changes(&strategy), FEDSERVER_FIELD_STRATEGY,
-         "it changes each update, and of codec ring only the sum is read; clip does that on the "
-         "devices"},
+         "it changes each update, and of codec ring only the sum is read; leave +clip out, since "
+         "clip does that on the devices"},
         {has_scaffold(task), FEDSERVER_FIELD_OPTIMIZER,
-         "+scaffold sends more than a clipped update; leave it out"},
+         "+scaffold sends more than a clipped update of codec ring; leave it out"},
         {task->rules.upstream[0] != '\0', FEDSERVER_FIELD_UPSTREAM,
          "an edge aggregator does not sum up updates of codec ring"},
         {task->selection == FEDSERVER_SELECT_WEIGHTED, FEDSERVER_FIELD_SELECTION,
-         "devices of a private task do not say how many samples they have; take uniform or "
+         "with codec ring, devices do not say how many samples they have; take uniform or "
          "round_robin"},
         {arch->trained < arch->layout.size, FEDSERVER_FIELD_MODEL,
-         "it has running statistics, which can't be clipped; take groupnorm instead of bn, or let "
-         "private_layers be bn"},
+         "it has running statistics, which codec ring can't clip; take groupnorm instead of bn, or "
+         "let private_layers be bn"},
         {is_ring(task->wire.codec_up) &&
              fed_privacy_width((unsigned)codec.param[0], task->rules.cohort, 0) == 0,
          FEDSERVER_FIELD_COHORT,

@@ -30,6 +30,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from typing import Any
 
 import datacenter_papers
 
@@ -161,13 +162,38 @@ def classes_of(design: str, told: dict[str, object]) -> str:
     return " ".join(f"{sum(part) / sum(spread):.5f}" for part in parts)
 
 
-def bits_of(summary: dict[str, object], key: str, steps: int) -> str:
+def bits_of(summary: dict[str, object], key: str) -> str:
     """Bits for each value and step of a worker."""
     sent = summary[key]
-    values = summary["parameters"]
+    values, steps = summary["parameters"], summary["counted_steps"]
     workers = summary["workers"]
-    assert isinstance(sent, list) and isinstance(values, int) and isinstance(workers, int)
+    assert isinstance(sent, list) and isinstance(values, int) and isinstance(workers, int) and isinstance(steps, int)
     return f"{8 * sum(sent) / (values * workers * steps):.4f}"
+
+
+def since(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """A summary whose counters are those of one segment. A summary counts from the first step on, whatever was killed."""
+    told = dict(now)
+    for key in ("sent_bytes", "received_bytes", "spread"):
+        told[key] = [one - other for one, other in zip(now[key], before.get(key, [0] * len(now[key])))]
+    for key in ("counted_steps", "coded"):
+        told[key] = now[key] - before.get(key, 0)
+    zeroed = now["zeroed"] * now["coded"] - before.get("zeroed", 0) * before.get("coded", 0)
+    told["zeroed"] = zeroed / told["coded"] if told["coded"] else 0.0
+    return told
+
+
+def keep_before(summary: str, path: str, begin: int) -> dict[str, Any]:
+    """The summary at the segment's begin, which is kept in `path` until the next one's. {}: there is none."""
+    if os.path.exists(summary):
+        with open(summary, encoding="ascii") as file:
+            if json.load(file)["steps"] == begin:
+                os.replace(summary, path)
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="ascii") as file:
+        before: dict[str, Any] = json.load(file)
+    return before if before["steps"] == begin and "counted_steps" in before else {}
 
 
 class Runner:
@@ -186,8 +212,11 @@ class Runner:
         command = [os.path.join(self.options.build, "bin", "fedworker"), "train", *self.figure.words, "--data",
                    self.options.data or self.figure.data, "--seed", str(seed), "--steps", str(end), "--checkpoint", checkpoint,
                    "--summary", summary, *self.figure.designs[design], *(["--resume"] if begin > 0 else [])]
-        if begin == 0 and os.path.exists(checkpoint):
-            os.remove(checkpoint)  # killed before the first line of the CSV
+        if begin == 0:  # killed before the first line of the CSV
+            for path in (checkpoint, summary, f"{stem}.before.json"):
+                if os.path.exists(path):
+                    os.remove(path)
+        before = keep_before(summary, f"{stem}.before.json", begin)
         got = subprocess.run(command, capture_output=True, text=True, check=False)
         row = dict.fromkeys(FIELDS, "")
         row.update(design=design, seed=str(seed), step=str(end))
@@ -198,9 +227,9 @@ class Runner:
             add_row(self.csv, row)
             return False
         with open(summary, encoding="ascii") as file:
-            told = json.load(file)
+            told = since(json.load(file), before)
         row.update(accuracy=f"{told['test_accuracy']:.4f}", loss=f"{told['test_loss']:.4f}",
-                   push_bits=bits_of(told, "sent_bytes", end - begin), pull_bits=bits_of(told, "received_bytes", end - begin),
+                   push_bits=bits_of(told, "sent_bytes"), pull_bits=bits_of(told, "received_bytes"),
                    zeroed=f"{told['zeroed']:.4f}", seconds=f"{told['seconds']:.1f}", classes=classes_of(design, told))
         add_row(self.csv, row)
         return True

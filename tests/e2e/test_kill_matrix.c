@@ -73,7 +73,7 @@ static const char *const victims[KILL_VICTIMS + 1] = {
 static const char *const faults[KILL_FAULTS] = {"SIGKILL", "SIGSTOP", "cut", "hang",
                                                 "hang-haproxy"};
 static const char *const modes[KILL_MODES] = {"synchronous", "asynchronous", "median", "pieces",
-                                              "private"};
+                                              "private",     "groups",       "clip"};
 
 static bool is_possible(const options *o, kill_victim victim, kill_fault fault, kill_mode mode) {
     const bool hangs = fault == KILL_HANGS || fault == KILL_HANGS_BEHIND;
@@ -88,7 +88,7 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault, 
     case KILL_FRONT:
         return hangs;
     case KILL_HELPER: /* a cut line of its coordinator cuts it off */
-        return mode == KILL_PRIVATE && fault != KILL_CUT_OFF;
+        return kill_is_helped(mode) && fault != KILL_CUT_OFF;
     case KILL_FOLLOWER:
         return o->coordinators > 1;
     case KILL_FAILOVER:

@@ -2,13 +2,11 @@
  * the coordinator and the devices end between that and their training. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/bytes.h"
-#include "fed/checkpoint.h"
 #include "fed/clock.h"
 #include "fed/layout_reference.h"
 #include "fed_cases.h"
-#include "fed_coordinator.h"
+#include "fed_https_device.h"
 #include "fed_test.h"
-#include "fedclient/fedclient.h"
 
 enum { DEVICES = 2, TENSORS = 4000, VALUES = TENSORS / 2 * 3, ROUNDS = 3, STEPS = 20000 };
 
@@ -16,9 +14,8 @@ typedef struct world world;
 
 typedef struct device {
     world *w;
-    fedclient_platform platform;
-    fedclient_transport transport, counting;
-    fedclient *client;
+    fed_https_device https;
+    fedclient_transport counting;
     unsigned layouts, deaths, rounds;
 } device;
 
@@ -43,22 +40,22 @@ static fed_status count(void *user, const fedclient_request *request, int *statu
                         fed_writer *answer, fed_error *err) {
     device *d = user;
     d->layouts += strstr(request->url, "/v1/layout?") != NULL;
-    return d->transport.send(d->transport.user, request, status, answer, err);
+    return d->https.transport.send(d->https.transport.user, request, status, answer, err);
 }
 
 static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, fed_error *err) {
     const device *d = user;
-    return d->transport.identify(d->transport.user, key, cert, err);
+    return d->https.transport.identify(d->https.transport.user, key, cert, err);
 }
 
 static void disconnect(void *user) {
     const device *d = user;
-    d->transport.disconnect(d->transport.user);
+    d->https.transport.disconnect(d->https.transport.user);
 }
 
 static void traffic(void *user, fedclient_traffic *traffic) {
     const device *d = user;
-    d->transport.traffic(d->transport.user, traffic);
+    d->https.transport.traffic(d->https.transport.user, traffic);
 }
 
 /* In its first training a device ends, and before that the coordinator. */
@@ -82,59 +79,28 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return FED_OK;
 }
 
-static void open_device(world *w, int k) {
+static void open_device(world *w, unsigned k) {
     device *d = &w->devices[k];
-    fed_error err = {0};
-    char url[64], state[300], token[FEDSERVER_TOKEN];
     d->w = w;
-    snprintf(url, sizeof url, "https://127.0.0.1:%u", w->home.front);
-    snprintf(state, sizeof state, "%s/device%d", w->directory, k);
-    assert_fed_ok_err(fedclient_platform_posix_open(state, &d->platform, &err));
-    assert_fed_ok_err(fedclient_transport_open(
-        NULL, &(fedclient_transport_options){.ca_pem = w->home.ca}, &d->transport, &err));
     d->counting = (fedclient_transport){.user = d,
                                         .send = count,
                                         .identify = identify,
                                         .disconnect = disconnect,
                                         .traffic = traffic};
-    const fedclient_options options = {.server = url,
-                                       .platform = &d->platform,
-                                       .transport = &d->counting,
-                                       .train = train,
-                                       .user = d};
-    assert_fed_ok_err(fedclient_open(&options, &d->client, &err));
-    if (!fedclient_enrolled(d->client)) {
-        fed_coordinator_token(&w->home, token);
-        assert_fed_ok_err(fedclient_enrol(d->client, token, &err));
-    }
-}
-
-static void close_device(device *d) {
-    if (d->client != NULL) {
-        fedclient_close(d->client);
-        fedclient_transport_close(&d->transport);
-        fedclient_platform_posix_close(&d->platform);
-        d->client = NULL;
-    }
+    fed_https_device_open(
+        &d->https, &w->home, w->directory, k,
+        (fedclient_options){.transport = &d->counting, .train = train, .user = d});
 }
 
 static void add_task(world *w) {
-    static char json[33 * TENSORS];
-    char path[320];
+    char json[400];
     fed_error err = {0};
-    uint64_t id = 0;
-    fedserver *server = NULL;
-    snprintf(path, sizeof path, "%s/net.txt", w->directory);
     fed_test_put(w->directory, "net.txt", w->text, strlen(w->text));
     snprintf(json, sizeof json,
              "{\"model\": \"@net.txt\", \"codec_up\": \"float32\", \"codec_down\": \"float32\","
              " \"rounds\": %d, \"cohort\": %d, \"deadline_s\": 60}",
              ROUNDS, DEVICES);
-    fed_test_put(w->directory, "task.json", json, strlen(json));
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
+    assert_fed_ok_err(fed_https_task(&w->home, w->directory, json, &err));
 }
 
 static void run_to_the_end(world *w) {
@@ -143,10 +109,10 @@ static void run_to_the_end(world *w) {
         fedclient_event event = {0};
         fed_error err = {0};
         device *d = &w->devices[step % DEVICES];
-        const fed_status status = fedclient_step(d->client, &event, &err);
+        const fed_status status = fedclient_step(d->https.client, &event, &err);
         if (status == FED_ECANCELED) {
-            close_device(d);
-            open_device(w, step % DEVICES);
+            fed_https_device_close(&d->https);
+            open_device(w, (unsigned)(step % DEVICES));
             continue;
         }
         assert_fed_ok_err(status);
@@ -159,15 +125,8 @@ static void run_to_the_end(world *w) {
 }
 
 static void check_export(const world *w) {
-    char path[320];
-    fed_error err = {0};
     fed_model model;
-    fedserver *server = NULL;
-    snprintf(path, sizeof path, "%s/last.safetensors", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_model_export(server, 0, path, &err));
-    fedserver_close(server);
-    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    fed_https_model(&w->home, w->directory, &model);
     assert_int_equal(model.layout.count, TENSORS);
     assert_string_equal(model.layout.tensors[TENSORS - 1].name, "h.3999.attn.weight");
     for (size_t i = 0; i < VALUES; i++) {
@@ -184,14 +143,14 @@ FED_TEST(each_device_fetches_a_layout_once_whoever_ends_in_between) {
     write_text(w);
     add_task(w);
     for (int k = 0; k < DEVICES; k++) {
-        open_device(w, k);
+        open_device(w, (unsigned)k);
     }
     run_to_the_end(w);
     for (int k = 0; k < DEVICES; k++) {
         assert_int_equal(w->devices[k].deaths, 1);
         assert_int_equal(w->devices[k].rounds, ROUNDS);
         assert_int_equal(w->devices[k].layouts, 1);
-        close_device(&w->devices[k]);
+        fed_https_device_close(&w->devices[k].https);
     }
     check_export(w);
     fed_coordinator_close(&w->home);

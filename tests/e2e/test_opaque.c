@@ -6,9 +6,8 @@
 #include "fed/checkpoint.h"
 #include "fed/clock.h"
 #include "fed/file.h"
-#include "fed_coordinator.h"
+#include "fed_https_device.h"
 #include "fed_test.h"
-#include "fedclient/fedclient.h"
 
 enum { DEVICES = 3, VALUES = 526, TRAINED = 520, STEPS = 20000 };
 
@@ -19,9 +18,7 @@ static const char MODEL[] = "tensors conv1.weight 20x1x5x5 | conv1.bias 20 | "
                             "statistics bn1.running_mean 3 | statistics bn1.running_var 3";
 
 typedef struct device {
-    fedclient_platform platform;
-    fedclient_transport transport;
-    fedclient *client;
+    fed_https_device https;
     float share;
     uint32_t rounds;
 } device;
@@ -67,34 +64,12 @@ static fed_status decline(void *user, fedclient_round *round, fed_error *err) {
     return fed_fail(err, FED_EDECLINED, "%s", why.text);
 }
 
-static void open_device(world *w, int k,
+static void open_device(world *w, unsigned k,
                         fed_status (*callback)(void *, fedclient_round *, fed_error *)) {
     device *d = &w->devices[k];
-    fed_error err = {0};
-    char url[64], state[300], token[FEDSERVER_TOKEN];
     *d = (device){.share = shares[k]};
-    snprintf(url, sizeof url, "https://127.0.0.1:%u", w->home.front);
-    snprintf(state, sizeof state, "%s/device%d", w->directory, k);
-    assert_fed_ok_err(fedclient_platform_posix_open(state, &d->platform, &err));
-    assert_fed_ok_err(fedclient_transport_open(
-        NULL, &(fedclient_transport_options){.ca_pem = w->home.ca}, &d->transport, &err));
-    const fedclient_options options = {.server = url,
-                                       .platform = &d->platform,
-                                       .transport = &d->transport,
-                                       .train = callback,
-                                       .user = d};
-    assert_fed_ok_err(fedclient_open(&options, &d->client, &err));
-    fed_coordinator_token(&w->home, token);
-    assert_fed_ok_err(fedclient_enrol(d->client, token, &err));
-}
-
-static void close_device(device *d) {
-    if (d->client != NULL) {
-        fedclient_close(d->client);
-        fedclient_transport_close(&d->transport);
-        fedclient_platform_posix_close(&d->platform);
-    }
-    *d = (device){.client = NULL};
+    fed_https_device_open(&d->https, &w->home, w->directory, k,
+                          (fedclient_options){.train = callback, .user = d});
 }
 
 static void write_first(const world *w) {
@@ -114,17 +89,10 @@ static void write_first(const world *w) {
 /* Add a task. settings: the JSON keys other than model and initial. */
 static fed_status add_task(const world *w, const char *model, const char *settings,
                            fed_error *err) {
-    char path[320], json[600];
-    uint64_t id = 0;
-    fedserver *server = NULL;
+    char json[600];
     snprintf(json, sizeof json, "{\"model\": \"%s\", \"initial\": \"first.safetensors\", %s}",
              model, settings);
-    fed_test_put(w->directory, "task.json", json, strlen(json));
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    FED_TRY(fedserver_open(w->home.directory, NULL, &server, err));
-    fed_status status = fedserver_task_add(server, fed_clock_unix_ms(), path, &id, err);
-    fedserver_close(server);
-    return status;
+    return fed_https_task(&w->home, w->directory, json, err);
 }
 
 /* Let the devices take turns until the task has ended. restarts: restart the coordinator in each
@@ -132,13 +100,13 @@ static fed_status add_task(const world *w, const char *model, const char *settin
 static void run_to_the_end(world *w, bool restarts) {
     int finished = 0;
     fed_error err = {0};
-    for (int k = 0; k < DEVICES && w->devices[k].client == NULL; k++) {
-        open_device(w, k, train);
+    for (int k = 0; k < DEVICES && w->devices[k].https.client == NULL; k++) {
+        open_device(w, (unsigned)k, train);
     }
     for (int step = 0; step < STEPS && finished < DEVICES; step++) {
         const int k = step % DEVICES;
         fedclient_event event = {0};
-        assert_fed_ok_err(fedclient_step(w->devices[k].client, &event, &err));
+        assert_fed_ok_err(fedclient_step(w->devices[k].https.client, &event, &err));
         finished += event.outcome == FEDCLIENT_FINISHED;
         if (restarts && k == 0 && event.outcome == FEDCLIENT_COUNTED) {
             fed_coordinator_stop(&w->home);
@@ -152,15 +120,8 @@ static void run_to_the_end(world *w, bool restarts) {
 }
 
 static void read_model(world *w, float values[VALUES]) {
-    fed_error err = {0};
-    fedserver *server = NULL;
     fed_model model = {.values = NULL};
-    char path[320];
-    snprintf(path, sizeof path, "%s/last.safetensors", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_model_export(server, 0, path, &err));
-    fedserver_close(server);
-    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    fed_https_model(&w->home, w->directory, &model);
     assert_int_equal(model.layout.size, VALUES);
     assert_int_equal(fed_layout_find(&model.layout, "conv1.weight")->rank, 4);
     memcpy(values, model.values, VALUES * sizeof *values);
@@ -183,7 +144,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     world *w = *state;
     for (int k = 0; k < DEVICES; k++) {
-        close_device(&w->devices[k]);
+        fed_https_device_close(&w->devices[k].https);
     }
     fed_coordinator_close(&w->home);
     fed_test_rmdir(w->directory);
@@ -276,7 +237,7 @@ static void coarse_updates_and_deltas_reach_the_target(void **state) {
     }
     const double before = distance(values);
     for (int k = 0; k < DEVICES; k++) {
-        open_device(w, k, train);
+        open_device(w, (unsigned)k, train);
         w->devices[k].share /= 4;
     }
     for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
@@ -329,7 +290,7 @@ static void who_needs_layers_declines_with_a_sentence(void **state) {
     assert_fed_ok_err(add_task(w, MODEL, "\"rounds\": 1, \"cohort\": 1", &err));
     open_device(w, 0, decline);
     for (int step = 0; step < STEPS && event.outcome != FEDCLIENT_DECLINED; step++) {
-        fed_status status = fedclient_step(w->devices[0].client, &event, &err);
+        fed_status status = fedclient_step(w->devices[0].https.client, &event, &err);
         assert_true(status == FED_OK || status == FED_EDECLINED);
     }
     assert_int_equal(event.outcome, FEDCLIENT_DECLINED);

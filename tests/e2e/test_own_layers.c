@@ -4,13 +4,10 @@
 #include <string.h>
 
 #include "fed/arch.h"
-#include "fed/bytes.h"
-#include "fed/checkpoint.h"
 #include "fed/clock.h"
 #include "fed_cases.h"
-#include "fed_coordinator.h"
+#include "fed_https_device.h"
 #include "fed_test.h"
-#include "fedclient/fedclient.h"
 
 #define MODEL "input 4 | a: dense 6 | relu | b: dense 3"
 
@@ -21,9 +18,7 @@ typedef struct world world;
 typedef struct device {
     world *w;
     unsigned k, trained, died;
-    fedclient_platform platform;
-    fedclient_transport transport;
-    fedclient *client;
+    fed_https_device https;
 } device;
 
 struct world {
@@ -70,50 +65,22 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
 
 static void open_device(world *w, unsigned k) {
     device *d = &w->devices[k];
-    fed_error err = {0};
-    char url[64], state[300], token[FEDSERVER_TOKEN];
     d->w = w;
     d->k = k;
-    snprintf(url, sizeof url, "https://127.0.0.1:%u", w->home.front);
-    snprintf(state, sizeof state, "%s/device%u", w->directory, k);
-    assert_fed_ok_err(fedclient_platform_posix_open(state, &d->platform, &err));
-    assert_fed_ok_err(fedclient_transport_open(
-        NULL, &(fedclient_transport_options){.ca_pem = w->home.ca}, &d->transport, &err));
-    const fedclient_options options = {.server = url,
-                                       .platform = &d->platform,
-                                       .transport = &d->transport,
-                                       .train = train,
-                                       .user = d};
-    assert_fed_ok_err(fedclient_open(&options, &d->client, &err));
-    if (!fedclient_enrolled(d->client)) {
-        fed_coordinator_token(&w->home, token);
-        assert_fed_ok_err(fedclient_enrol(d->client, token, &err));
-    }
-}
-
-static void close_device(device *d) {
-    fedclient_close(d->client);
-    fedclient_transport_close(&d->transport);
-    fedclient_platform_posix_close(&d->platform);
-    d->client = NULL;
+    fed_https_device_open(&d->https, &w->home, w->directory, k,
+                          (fedclient_options){.train = train, .user = d});
 }
 
 static void add_task(world *w) {
-    char json[400], path[320];
+    char json[400];
     fed_error err = {0};
-    uint64_t id = 0;
     fed_arch arch;
-    fedserver *server = NULL;
     snprintf(json, sizeof json,
              "{\"model\": \"" MODEL "\", \"codec_up\": \"float32\", \"codec_down\": \"float32\","
              " \"rounds\": %d, \"cohort\": %d, \"deadline_s\": 60, \"seed\": 3,"
              " \"private_layers\": \"head\"}",
              ROUNDS, DEVICES);
-    fed_test_put(w->directory, "task.json", json, strlen(json));
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
+    assert_fed_ok_err(fed_https_task(&w->home, w->directory, json, &err));
     assert_fed_ok_err(fed_arch_parse(MODEL, &arch, &err));
     assert_int_equal(arch.layout.size, ALL);
     fed_arch_init_values(&arch, 3, w->initial);
@@ -126,9 +93,9 @@ static void run_to_the_end(world *w) {
         fedclient_event event = {0};
         fed_error err = {0};
         device *d = &w->devices[step % DEVICES];
-        const fed_status status = fedclient_step(d->client, &event, &err);
+        const fed_status status = fedclient_step(d->https.client, &event, &err);
         if (status == FED_ECANCELED) {
-            close_device(d);
+            fed_https_device_close(&d->https);
             open_device(w, step % DEVICES);
             continue;
         }
@@ -149,15 +116,8 @@ static void check_shared(const world *w, const float *values) {
 }
 
 static void check_export(const world *w) {
-    char path[320];
-    fed_error err = {0};
     fed_model model;
-    fedserver *server = NULL;
-    snprintf(path, sizeof path, "%s/last.safetensors", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_model_export(server, 0, path, &err));
-    fedserver_close(server);
-    assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
+    fed_https_model(&w->home, w->directory, &model);
     assert_int_equal(model.layout.size, SHARED);
     assert_null(fed_layout_find(&model.layout, "b.weight"));
     check_shared(w, model.values);
@@ -169,7 +129,7 @@ static void check_device(device *d) {
     fed_error err = {0};
     assert_int_equal(d->trained, ROUNDS);
     assert_int_equal(d->died, ROUNDS - 1);
-    assert_fed_ok_err(fedclient_personal(d->client, &own, &err));
+    assert_fed_ok_err(fedclient_personal(d->https.client, &own, &err));
     assert_int_equal(own.version, ROUNDS);
     assert_int_equal(own.count, ALL);
     check_shared(d->w, own.values);
@@ -191,7 +151,7 @@ FED_TEST(private_layers_stay_with_their_devices_whoever_ends) {
     run_to_the_end(w);
     for (unsigned k = 0; k < DEVICES; k++) {
         check_device(&w->devices[k]);
-        close_device(&w->devices[k]);
+        fed_https_device_close(&w->devices[k].https);
     }
     check_export(w);
     fed_coordinator_close(&w->home);

@@ -74,6 +74,23 @@ static const char private_task[] =
 static const char noisy_task[] = NOISY_TASK("");
 static const char noisy_private_task[] = NOISY_TASK(", \"helper\": \"HELPER\"");
 
+/* Of three devices two count in a round. The clip of the next one follows from what they say. */
+#define CLIP_TASK(helper)                                                                          \
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"ring:b=6\","  \
+    " \"clip\": 0.05, \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2,"     \
+    " \"minimum\": 2, \"deadline_s\": 60, \"small_tensor\": 0, \"epsilon\": 100,"                  \
+    " \"delta\": 0.1,"                                                                             \
+    " \"participations\": 5, \"clip_quantile\": 0.6" helper " }"
+static const char clip_task[] = CLIP_TASK("");
+static const char clip_private_task[] = CLIP_TASK(", \"helper\": \"HELPER\"");
+
+/* The median of three sums, of two devices each. */
+static const char groups_task[] =
+    "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"ring:b=6\","
+    " \"clip\": 0.05, \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 6, \"goal\": 6,"
+    " \"minimum\": 2, \"groups\": 3, \"strategy\": \"median\", \"deadline_s\": 60,"
+    " \"small_tensor\": 0, \"helper\": \"HELPER\" }";
+
 static const char first_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"float32\","
     " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 2, \"goal\": 2, \"minimum\": 2,"
@@ -242,6 +259,7 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
 
 #define THREE(text, net) .task = (text), .model = (net), .devices = 3, .enrolled = true
 
+#define SIX(text)  .task = (text), .model = MODEL, .devices = 6, .enrolled = true
 #define FOUR(text) .task = (text), .model = MODEL, .devices = 4, .enrolled = true
 
 /* An entry whose `test` is NULL belongs to the test above. */
@@ -319,6 +337,33 @@ static const struct sweep_case {
      false},
     {NULL, "noisy", {FOUR(noisy_task), .noisy = true}, 97, false},
     {NULL, "apart noisy", {FOUR(noisy_task), .noisy = true, .apart = true}, 97, false},
+    {"a round has one clip, and the next one's follows from it",
+     "clip private",
+     {THREE(clip_private_task, MODEL), .one_is_late = true, .helped = true, .noisy = true,
+      .adapts = true},
+     61,
+     false},
+    {NULL,
+     "apart clip private",
+     {THREE(clip_private_task, MODEL), .one_is_late = true, .helped = true, .noisy = true,
+      .adapts = true, .apart = true},
+     97,
+     false},
+    {NULL,
+     "clip",
+     {THREE(clip_task, MODEL), .one_is_late = true, .noisy = true, .adapts = true},
+     97,
+     false},
+    {"the groups of a round are those of its set",
+     "groups",
+     {SIX(groups_task), .helped = true, .groups = 3},
+     397,
+     false},
+    {NULL,
+     "apart groups",
+     {SIX(groups_task), .helped = true, .groups = 3, .apart = true},
+     509,
+     false},
     {"a device enrols whatever dies",
      "enrol",
      {.task = first_task, .model = MODEL, .devices = 2},

@@ -192,6 +192,17 @@ static void open_parcel(const fed_writer *request, parcel *p) {
     p->body = fed_read_bytes(&r, p->len);
 }
 
+/* S19: a round has one clip, whoever asks, and whoever has died in between. */
+static void note_clip(federation *f, const fed_assignment *a) {
+    float *clip = a->round < FEDERATION_VERSIONS ? &f->clip[a->round] : NULL;
+    if (clip != NULL && *clip != 0 && *clip != a->privacy.clip) {
+        federation_break(f, "S19: round %u has the clip %g, and had %g before", a->round,
+                         (double)a->privacy.clip, (double)*clip);
+    } else if (clip != NULL) {
+        *clip = a->privacy.clip;
+    }
+}
+
 /** Check D5 of docs/durability.md: a version has the same digest for all devices. */
 static void note_assignment(federation *f, unsigned device, const parcel *asked,
                             fed_reader *answer) {
@@ -205,6 +216,7 @@ static void note_assignment(federation *f, unsigned device, const parcel *asked,
         return;
     }
     federation_report_version(f, device, a.version, a.digest);
+    note_clip(f, &a);
     if (a.version >= FEDERATION_VERSIONS) {
         federation_break(f, "D6: version %u was announced, but the task has fewer rounds",
                          a.version);

@@ -14,9 +14,10 @@
 #include "fed_ledger.h"
 #include "fedcodec/ring.h"
 #include "fedserver/operator.h"
+#include "fedserver/task/task.h"
 #include "tests/support/faults/fault_disk.h"
 
-enum { FEDERATION_DEVICES = 4, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 512 };
+enum { FEDERATION_DEVICES = 6, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 512 };
 enum { FEDERATION_COUNTED = 64 };
 
 /** The processes' numbers. Device k is process k + 1. */
@@ -58,6 +59,8 @@ typedef struct federation_setup {
     bool helper_errs; /* planted fault: each of the helper's replies is another one */
     bool helped;      /* the task is private and has a helper, for whose key its text has HELPER */
     bool noisy;       /* the task promises an epsilon: what is released has noise */
+    bool adapts;      /* of a task with `noisy`: its clip follows the updates, and `apart` is 1 */
+    unsigned groups;  /* of a private task: sums of a round, of which the median counts; 0: one */
     uint8_t helper_secret[FED_POINT_SECRET];
     char helper_token[FEDSERVER_TOKEN];
 } federation_setup;
@@ -138,10 +141,12 @@ typedef struct federation {
     bool enrols_only, overtaking, job_done;
     bool over;
     uint64_t digest[FEDERATION_VERSIONS]; /* 0: not known yet */
+    float clip[FEDERATION_VERSIONS];      /* that devices were told for a round; 0: none was */
     federation_reply reply[FEDERATION_VERSIONS];
-    unsigned noises;    /* rounds whose noise the helper keeps at the end */
-    fedcodec_ring ring; /* of a private task */
-    uint64_t task;      /* the task to check; 0: the only one */
+    unsigned noises;        /* rounds whose noise the helper keeps at the end */
+    fedcodec_ring ring;     /* of a private task */
+    fedserver_task *stored; /* of a private task, while it is checked */
+    uint64_t task;          /* the task to check; 0: the only one */
     federation_training *trainings;
     size_t training_count;
     uint64_t tasks; /* digest of the tasks' texts before FEDERATION_MIGRATE; 0: none yet */

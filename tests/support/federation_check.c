@@ -20,6 +20,7 @@
 #include "fedclient/state/record.h"
 #include "federation.h"
 #include "fedserver/privacy/correlated.h"
+#include "fedserver/privacy/grouping.h"
 #include "fedserver/private_opening.h"
 #include "fedserver/server.h"
 #include "fedserver/task/private_task.h"
@@ -284,7 +285,7 @@ static void unmask(const federation *f, const fedcodec_ring *ring, const fed_led
     uint8_t seed[FED_SEED];
     fed_reader r;
     fed_error err = {0};
-    const size_t fields = ring->shape.fields, width = ring->shape.width;
+    const size_t fields = ring->shape.all, width = ring->shape.width;
     uint32_t *mask = calloc(fields, sizeof *mask);
     assert_non_null(mask);
     fed_reader_init(&r, e->body + e->head_len + 1, e->len - e->head_len - 1);
@@ -320,30 +321,43 @@ static bool read_noise(const federation *f, uint32_t round, int64_t *noise, size
     return found;
 }
 
-/* S19: the noise that the helper's reply has added to y is the noise that later rounds take off.
- * Adds it to y. */
-static void add_noise(federation *f, uint32_t round, uint32_t *y) {
-    const size_t fields = f->ring.shape.fields;
-    const unsigned width = f->ring.shape.width;
-    const uint32_t most = width < 32 ? (1U << width) - 1 : UINT32_MAX;
-    uint32_t *masks = calloc(fields, sizeof *masks), *noisy = calloc(fields, sizeof *noisy);
-    int64_t *noise = calloc(fields, sizeof *noise);
+/* The sum of all fields of a round as its helper opened it: with the helper's noise, if that adds
+ * some. */
+static void open_sum(const federation *f, uint32_t round, uint32_t *sum) {
+    const size_t all = f->ring.shape.all;
+    uint32_t *masks = calloc(all, sizeof *masks);
     fedserver_reply reply;
     fed_reader r;
-    assert_true(masks != NULL && noisy != NULL && noise != NULL);
+    assert_non_null(masks);
     fed_reader_init(&r, f->reply[round].bytes, f->reply[round].len);
     assert_fed_ok(fedserver_reply_read(&r, &reply));
-    fed_private_unpack(reply.fields, width, 0, masks, fields);
+    fed_private_unpack(reply.fields, f->ring.shape.width, 0, masks, all);
     for (size_t k = 0; k < f->ledger.count; k++) {
         const fed_ledger_entry *e = &f->ledger.entries[k];
         if (e->round == round) {
-            fedcodec_ring_add(&f->ring, e->body + e->len - f->ring.shape.bytes, noisy);
+            fedcodec_ring_add(&f->ring, e->body + e->len - f->ring.shape.bytes, sum);
         }
     }
-    const bool kept = read_noise(f, round, noise, fields);
+    for (size_t i = 0; i < all; i++) {
+        sum[i] -= masks[i];
+    }
+    fedserver_reply_free(&reply);
+    free(masks);
+}
+
+/* S19: the noise that the helper's reply has added to y is the noise that later rounds take off.
+ * Adds it to y. */
+static void add_noise(federation *f, uint32_t round, uint32_t *y) {
+    const size_t fields = f->ring.shape.fields, all = f->ring.shape.all;
+    const unsigned width = f->ring.shape.width;
+    const uint32_t most = width < 32 ? (1U << width) - 1 : UINT32_MAX;
+    uint32_t *noisy = calloc(all, sizeof *noisy);
+    int64_t *noise = calloc(fields, sizeof *noise);
+    assert_true(noisy != NULL && noise != NULL);
+    open_sum(f, round, noisy);
+    const bool kept = !f->setup->adapts && read_noise(f, round, noise, fields);
     unsigned other = 0, some = 0;
-    for (size_t i = 0; i < fields; i++) {
-        noisy[i] -= masks[i];
+    for (size_t i = 0; i < all; i++) {
         other += kept && ((noisy[i] - y[i] - (uint32_t)noise[i]) & most) != 0;
         some += ((noisy[i] - y[i]) & most) != 0;
         y[i] = noisy[i];
@@ -355,19 +369,40 @@ static void add_noise(federation *f, uint32_t round, uint32_t *y) {
                          round, other, some);
     }
     f->noises += kept;
-    fedserver_reply_free(&reply);
     free(noise);
     free(noisy);
-    free(masks);
+}
+
+/* The clip of a round has decided about its shape. The next one's follows from the count. */
+static void begin_clip(federation *f, const fed_layout *layout, uint32_t round) {
+    if (round == 1) {
+        f->stored->round_clip = f->stored->clip;
+    }
+    if (f->clip[round] != 0 && f->clip[round] != f->stored->round_clip) {
+        federation_break(f, "S19: round %u was told the clip %.9g; %.9g follows from its counts",
+                         round, (double)f->clip[round], (double)f->stored->round_clip);
+    }
+    f->ring.shape = fedserver_private_fields(f->stored, layout);
+}
+
+static void move_clip(federation *f, uint32_t round, const uint32_t *sums) {
+    const double updates = (double)fed_ledger_round(&f->ledger, round);
+    const double count = (double)(int32_t)sums[f->ring.shape.fields];
+    const double share = fmin(fmax((count + updates) / (2 * updates), 0), 1);
+    f->stored->round_clip = (float)((double)f->stored->round_clip *
+                                    exp(-0.2 * (share - (double)f->stored->clip_quantile)));
 }
 
 /** Add what the updates of a private round change, each without its mask. */
 static fed_status apply_private(federation *f, const fed_layout *layout, uint32_t round,
                                 float *values) {
-    uint32_t *y = calloc(f->ring.shape.fields, sizeof *y);
+    if (f->setup->adapts) {
+        begin_clip(f, layout, round);
+    }
+    uint32_t *y = calloc(f->ring.shape.all, sizeof *y);
     float *change = calloc(layout->size, sizeof *change);
     assert_true(y != NULL && change != NULL);
-    fed_privacy_draw(1, f->setup->noisy ? 0 : round, f->ring.draw);
+    fed_privacy_draw(1, f->setup->noisy && !f->setup->adapts ? 0 : round, f->ring.draw);
     for (size_t k = 0; k < f->ledger.count; k++) {
         if (f->ledger.entries[k].round == round) {
             unmask(f, &f->ring, &f->ledger.entries[k], y);
@@ -377,7 +412,12 @@ static fed_status apply_private(federation *f, const fed_layout *layout, uint32_
         add_noise(f, round, y);
     }
     (void)fedcodec_ring_sums(&f->ring, y);
-    fedcodec_ring_change(&f->ring, y, (double)fed_ledger_round(&f->ledger, round), change);
+    if (f->setup->adapts) {
+        move_clip(f, round, y);
+    }
+    const double divisor = f->setup->noisy ? (double)f->stored->rules.goal
+                                           : (double)fed_ledger_round(&f->ledger, round);
+    fedcodec_ring_change(&f->ring, y, divisor, change);
     for (size_t i = 0; i < layout->size; i++) {
         values[i] += change[i];
     }
@@ -386,14 +426,78 @@ static fed_status apply_private(federation *f, const fed_layout *layout, uint32_
     return FED_OK;
 }
 
+/* Deal the devices of a round out to its groups: group[] of each entry of the ledger. Returns the
+ * sizes of the groups. */
+static void deal(const federation *f, const fed_layout *layout, uint32_t round, const float *values,
+                 uint32_t *group, size_t size[]) {
+    const size_t count = fed_ledger_round(&f->ledger, round);
+    fedserver_grouping which = {.task = 1, .round = round, .groups = f->setup->groups};
+    uint8_t(*names)[FED_SHA256_SIZE] = calloc(count + 1, sizeof *names);
+    uint32_t *dealt = calloc(count + 1, sizeof *dealt);
+    size_t at = 0;
+    assert_true(names != NULL && dealt != NULL);
+    fed_sha256((const uint8_t *)values, layout->size * sizeof *values, which.model);
+    for (size_t k = 0; k < f->ledger.count; k++) {
+        const fed_ledger_entry *e = &f->ledger.entries[k];
+        fed_private sealed;
+        fed_reader r;
+        fed_reader_init(&r, e->body + e->head_len + 1, e->len - e->head_len - 1);
+        if (e->round == round) {
+            assert_fed_ok(fed_private_read(&r, &sealed));
+            fed_point_fingerprint(sealed.point, names[at++]);
+        }
+    }
+    assert_fed_ok(fedserver_grouping_deal(&which, names, count, dealt));
+    at = 0;
+    for (size_t k = 0; k < f->ledger.count; k++) {
+        group[k] = f->ledger.entries[k].round == round ? dealt[at++] : UINT32_MAX;
+        size[group[k] == UINT32_MAX ? f->setup->groups : group[k]]++;
+    }
+    free(dealt);
+    free(names);
+}
+
+/** Add the median of what the groups of a private round change. */
+static fed_status apply_groups(federation *f, const fed_layout *layout, uint32_t round,
+                               float *values) {
+    enum { THREE = 3 }; /* so the median is one of them */
+    const size_t n = layout->size;
+    uint32_t *group = calloc(f->ledger.count + 1, sizeof *group);
+    uint32_t *y = calloc(f->ring.shape.all, sizeof *y);
+    float *mean = calloc(THREE * n, sizeof *mean);
+    size_t size[THREE + 1] = {0};
+    assert_true(group != NULL && y != NULL && mean != NULL && f->setup->groups == THREE);
+    deal(f, layout, round, values, group, size);
+    fed_privacy_draw(1, round, f->ring.draw);
+    for (uint32_t g = 0; g < THREE && size[g] > 0; g++) {
+        memset(y, 0, f->ring.shape.all * sizeof *y);
+        for (size_t k = 0; k < f->ledger.count; k++) {
+            if (group[k] == g) {
+                unmask(f, &f->ring, &f->ledger.entries[k], y);
+            }
+        }
+        (void)fedcodec_ring_sums(&f->ring, y);
+        fedcodec_ring_change(&f->ring, y, (double)size[g], mean + g * n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const float a = mean[i], b = mean[n + i], c = mean[2 * n + i];
+        values[i] += fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+    }
+    free(mean);
+    free(y);
+    free(group);
+    return FED_OK;
+}
+
 static fed_status apply(federation *f, const fed_layout *layout, uint32_t round, float *values,
                         fed_error *err) {
-    if (f->setup->noisy && !f->setup->helped) {
-        return FED_OK; /* nobody but the coordinator knows the noise */
+    if (f->setup->noisy && f->reply[round].bytes == NULL) {
+        return FED_OK; /* nobody but who adds the noise knows it */
     }
-    return f->setup->helped   ? apply_private(f, layout, round, values)
-           : f->setup->median ? fed_ledger_median(&f->ledger, layout, round, values, err)
-                              : fed_ledger_apply(&f->ledger, layout, round, values, err);
+    return f->setup->groups > 0 ? apply_groups(f, layout, round, values)
+           : f->setup->helped   ? apply_private(f, layout, round, values)
+           : f->setup->median   ? fed_ledger_median(&f->ledger, layout, round, values, err)
+                                : fed_ledger_apply(&f->ledger, layout, round, values, err);
 }
 
 /** D3 and D5 in docs/durability.md: recompute each version in a simple way from the acknowledged
@@ -531,18 +635,20 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     if (!f->placed) {
         federation_order_place(f, status);
     }
+    fedserver_task stored;
     if (f->setup->helped) {
-        fedserver_task stored;
         assert_fed_ok_err(
             server->store->task_find(server->db, FEDSERVER_PICK_ID, 1, &stored, &err));
+        f->stored = &stored;
         f->ring.shape = fedserver_private_fields(&stored, &arch.layout);
     }
-    const bool known = plain && (f->setup->helped || !f->setup->noisy);
+    const bool opened = f->process[FEDERATION_HELPER].plan != NULL; /* so its replies are known */
+    const bool known = plain && (!f->setup->noisy || (f->setup->helped && opened));
     check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), known);
     if (f->setup->helped) {
         check_openings(f, (uint32_t)number(task, "version"));
     }
-    if (f->setup->helped && f->setup->noisy && f->noises == 0) {
+    if (f->setup->helped && f->setup->noisy && !f->setup->adapts && f->noises == 0) {
         federation_break(f, "S19: the helper keeps no round's noise");
     }
     const bool apart = f->task != 0 && !f->setup->shared;

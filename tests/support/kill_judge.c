@@ -59,7 +59,7 @@ static char *read_text(const char *path) {
 static void check_helper(const kill_world *w, federation *f) {
     char path[PATH_SIZE];
     kill_world_helper_log(w, path, sizeof path);
-    char *text = w->setup->mode == KILL_PRIVATE ? read_text(path) : NULL;
+    char *text = kill_is_helped(w->setup->mode) ? read_text(path) : NULL;
     const char *at = text != NULL ? strstr(text, "is not opened") : NULL;
     if (at != NULL) {
         federation_break(f, "S20: the helper refused a round: %.100s", at);
@@ -73,7 +73,10 @@ void kill_world_judge(kill_world *w, federation_result *result) {
                               .devices = KILL_DEVICES,
                               .counts_any_round = any_round,
                               .median = w->setup->mode == KILL_MEDIAN,
-                              .helped = w->setup->mode == KILL_PRIVATE};
+                              .helped = kill_is_helped(w->setup->mode),
+                              .groups = w->setup->mode == KILL_GROUPS ? 3 : 0,
+                              .noisy = w->setup->mode == KILL_CLIP,
+                              .adapts = w->setup->mode == KILL_CLIP};
     federation f;
     memcpy(setup.helper_secret, w->helper_secret, sizeof setup.helper_secret);
     kill_world_stop(w);
@@ -144,7 +147,7 @@ void kill_world_print_logs(const kill_world *w) {
         kill_world_log(w, k, path, sizeof path);
         print_log(path);
     }
-    if (w->setup->mode == KILL_PRIVATE) {
+    if (kill_is_helped(w->setup->mode)) {
         kill_world_helper_log(w, path, sizeof path);
         print_log(path);
     }

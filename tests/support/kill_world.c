@@ -37,7 +37,9 @@ void kill_break(kill_world *w, const char *format, ...) {
 
 typedef struct mode {
     const char *model, *codec, *strategy;
+    const char *private_keys; /* of a task with a helper, each behind a comma; NULL: it has none */
     unsigned staleness;
+    unsigned minimum; /* 0: KILL_GOAL */
     uint32_t piece_bytes;
 } mode;
 
@@ -54,8 +56,26 @@ static const mode modes[KILL_MODES] = {
                      .codec = "topk:p=0.02",
                      .strategy = "fedavg",
                      .piece_bytes = 8192},
-    [KILL_PRIVATE] = {.model = "input 64 | dense 16", .codec = "ring:b=6", .strategy = "fedavg"},
+    [KILL_PRIVATE] = {.model = "input 64 | dense 16",
+                      .codec = "ring:b=6",
+                      .strategy = "fedavg",
+                      .private_keys = ""},
+    [KILL_GROUPS] = {.model = "input 64 | dense 16",
+                     .codec = "ring:b=6",
+                     .strategy = "median",
+                     .private_keys = ", \"groups\": 3",
+                     .minimum = 2},
+    /* a device takes part in 8 of 12 rounds, and its own record counts messages that came late */
+    [KILL_CLIP] = {.model = "input 64 | dense 16",
+                   .codec = "ring:b=6",
+                   .strategy = "fedavg",
+                   .private_keys = ", \"clip_quantile\": 0.6, \"epsilon\": 100, \"delta\": 0.1,"
+                                   " \"participations\": 90"},
 };
+
+bool kill_is_helped(kill_mode m) {
+    return modes[m].private_keys != NULL;
+}
 
 const char *kill_model(kill_mode m) {
     return modes[m].model;
@@ -68,7 +88,7 @@ static void make_helper(kill_world *w, fedserver *home, char *keys, size_t cap) 
     char hex[2 * FED_SEAL_KEY + 1], directory[PATH_SIZE];
     fed_error err = {0};
     keys[0] = '\0';
-    if (w->setup->mode != KILL_PRIVATE) {
+    if (!kill_is_helped(w->setup->mode)) {
         return;
     }
     assert_fed_ok_err(
@@ -79,12 +99,13 @@ static void make_helper(kill_world *w, fedserver *home, char *keys, size_t cap) 
     fed_hex(w->helper_secret, sizeof w->helper_secret, hex);
     fed_test_put(directory, "helper.key", hex, strlen(hex));
     fed_hex(key, sizeof key, hex);
-    snprintf(keys, cap, ", \"clip\": 0.05, \"helper\": \"%s\"", hex);
+    snprintf(keys, cap, ", \"clip\": 0.05, \"helper\": \"%s\"%s", hex,
+             modes[w->setup->mode].private_keys);
 }
 
 static void make_task(kill_world *w, fedserver *home) {
     const mode *m = &modes[w->setup->mode];
-    char text[1000], keys[300];
+    char text[1000], keys[400];
     make_helper(w, home, keys, sizeof keys);
     snprintf(text, sizeof text,
              "{ \"model\": \"%s\", \"initial\": \"zeros.safetensors\", \"strategy\": \"%s\","
@@ -92,7 +113,7 @@ static void make_task(kill_world *w, fedserver *home) {
              " \"staleness\": %u, \"cohort\": %d, \"goal\": %d, \"minimum\": %d,"
              " \"deadline_s\": 15, \"device_share\": 1%s }",
              m->model, m->strategy, m->codec, w->setup->rounds, m->staleness, KILL_COHORT,
-             KILL_GOAL, KILL_GOAL, keys);
+             KILL_GOAL, m->minimum > 0 ? m->minimum : KILL_GOAL, keys);
     (void)chaos_task(w->run.directory, m->model, text, home);
 }
 
@@ -405,7 +426,7 @@ unsigned kill_world_tend(kill_world *w) {
         chaos_child_is(&w->balancer)) {
         kill_balancer_become(w->setup->balancer, w->run.directory);
     }
-    if (w->setup->mode == KILL_PRIVATE && w->helper.pid == 0 && now_ms >= w->helper.starts_ms &&
+    if (kill_is_helped(w->setup->mode) && w->helper.pid == 0 && now_ms >= w->helper.starts_ms &&
         chaos_child_is(&w->helper)) {
         become_helper(w);
     }

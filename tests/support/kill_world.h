@@ -22,6 +22,8 @@ typedef enum kill_mode {
     KILL_MEDIAN,
     KILL_PIECES,  /* updates travel in pieces, and a thread makes each new version */
     KILL_PRIVATE, /* a helper, one more process, opens the sums */
+    KILL_GROUPS,  /* as private, with the median of three sums */
+    KILL_CLIP,    /* as private, with a promise, noise and a clip that follows the updates */
     KILL_MODES
 } kill_mode;
 
@@ -105,6 +107,8 @@ void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap);
 void kill_world_helper_log(const kill_world *w, char *dst, size_t cap);
 
 const char *kill_model(kill_mode mode);
+/** Does a helper open the sums? */
+bool kill_is_helped(kill_mode mode);
 
 void kill_break(kill_world *w, const char *format, ...) FED_PRINTF(2, 3);
 

@@ -83,6 +83,8 @@ struct feddc_worker {
     uint32_t reached; /* the owners have the sums of exactly the steps before this one */
 
     char *resume; /* path of the checkpoint whose file of this rank join reads; or NULL */
+    char *counts; /* what that checkpoint says of all ranks' counters; or NULL */
+    feddc_worker_tally before; /* counters of the training before that checkpoint, of this rank */
     /* number of checkpoints; its parity selects which of a rank's two files is written next */
     uint32_t saves;
     char remark[200];
@@ -90,6 +92,12 @@ struct feddc_worker {
 
 /** Add the exchange's counts to `earlier` (sign 1), or subtract them (sign -1). */
 void feddc_worker_count_in(feddc_worker *w, int sign);
+
+/** What this rank has counted, also before a checkpoint that it went on from. */
+feddc_worker_tally feddc_worker_tally_of(feddc_worker *w);
+
+/** Add the members that count: all but the digest and the loss. */
+void feddc_tally_add(feddc_worker_tally *sum, const feddc_worker_tally *more);
 
 uint64_t feddc_worker_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 

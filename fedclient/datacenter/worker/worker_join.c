@@ -357,5 +357,6 @@ void feddc_worker_free(feddc_worker *w, bool orderly) {
     feddc_values_close(&w->values);
     free(w->host);
     free(w->resume);
+    free(w->counts);
     free(w);
 }

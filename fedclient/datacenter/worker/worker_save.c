@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +68,105 @@ static void sizes_of(const feddc_worker *w, size_t n[PARTS]) {
     n[RESIDUAL] = feddc_exchange_state_size(w->x);
     n[LOCAL] = w->local_ready ? w->n : 0;
     n[LEFT] = w->left != NULL && !w->left_empty ? w->n : 0;
+}
+
+/* What the checkpoint's counters are: members of feddc_worker_tally, in the order of its note. */
+typedef struct counter {
+    size_t at;
+    bool seconds;
+} counter;
+
+#define COUNT(member)                                                                              \
+    { offsetof(feddc_worker_tally, member), false }
+#define SECONDS(member)                                                                            \
+    { offsetof(feddc_worker_tally, member), true }
+
+static const counter counters[] = {
+    COUNT(steps),        COUNT(sent_bytes), COUNT(received_bytes), COUNT(messages),
+    COUNT(zeroed),       COUNT(coded),      SECONDS(step_s),       SECONDS(forward_s),
+    SECONDS(backward_s), SECONDS(update_s), SECONDS(exposed_s),    SECONDS(exchange_s),
+    SECONDS(encode_s),   SECONDS(decode_s), SECONDS(sum_s),
+};
+enum { COUNTERS = sizeof counters / sizeof counters[0] };
+
+static void add_word(char *dst, const char *src, bool seconds) {
+    uint64_t whole[2];
+    double part[2];
+    if (seconds) {
+        memcpy(&part[0], dst, sizeof part[0]);
+        memcpy(&part[1], src, sizeof part[1]);
+        part[0] += part[1];
+        memcpy(dst, &part[0], sizeof part[0]);
+        return;
+    }
+    memcpy(&whole[0], dst, sizeof whole[0]);
+    memcpy(&whole[1], src, sizeof whole[1]);
+    whole[0] += whole[1];
+    memcpy(dst, &whole[0], sizeof whole[0]);
+}
+
+void feddc_tally_add(feddc_worker_tally *sum, const feddc_worker_tally *more) {
+    for (size_t k = 0; k < COUNTERS; k++) {
+        add_word((char *)sum + counters[k].at, (const char *)more + counters[k].at,
+                 counters[k].seconds);
+    }
+    for (size_t k = 0; k < FEDDC_SPREAD; k++) {
+        sum->spread[k] += more->spread[k];
+    }
+}
+
+/* Add a rank's numbers to the note "worker.counts", each with a blank behind it. */
+static void write_counts(fed_writer *w, const feddc_worker_tally *t) {
+    for (size_t k = 0; k < COUNTERS; k++) {
+        uint64_t whole = 0;
+        double part = 0;
+        memcpy(&whole, (const char *)t + counters[k].at, sizeof whole);
+        memcpy(&part, (const char *)t + counters[k].at, sizeof part);
+        if (counters[k].seconds) {
+            fed_write_printf(w, "%.9g ", part);
+        } else {
+            fed_write_printf(w, "%" PRIu64 " ", whole);
+        }
+    }
+    for (size_t k = 0; k < FEDDC_SPREAD; k++) {
+        fed_write_printf(w, "%" PRIu64 " ", t->spread[k]);
+    }
+}
+
+/* Read one rank's counters. False: the text has no more, or no numbers. */
+static bool read_counts(const char **text, feddc_worker_tally *t) {
+    char *end = NULL;
+    *t = (feddc_worker_tally){0};
+    for (size_t k = 0; k < COUNTERS + FEDDC_SPREAD; k++) {
+        const bool seconds = k < COUNTERS && counters[k].seconds;
+        const double part = seconds ? strtod(*text, &end) : 0;
+        const uint64_t whole = seconds ? 0 : strtoull(*text, &end, 10);
+        if (end == *text || *end != ' ' || !isfinite(part)) {
+            return false;
+        }
+        if (k >= COUNTERS) {
+            t->spread[k - COUNTERS] = whole;
+        } else {
+            memcpy((char *)t + counters[k].at, seconds ? (const void *)&part : &whole,
+                   sizeof whole);
+        }
+        *text = end + 1;
+    }
+    return true;
+}
+
+/* Take what this rank has counted before the checkpoint. If there were more ranks then, rank r of N
+ * takes the counters of r, r + N, ..., so that none are lost. */
+static void take_counts(feddc_worker *w) {
+    const char *text = w->counts;
+    feddc_worker_tally t;
+    for (uint32_t r = 0; text != NULL && read_counts(&text, &t); r++) {
+        if (r % w->workers == w->rank) {
+            feddc_tally_add(&w->before, &t);
+        }
+    }
+    free(w->counts);
+    w->counts = NULL;
 }
 
 static fed_status own_path(const feddc_worker *w, const char *path, char *dst, fed_error *err) {
@@ -165,6 +266,7 @@ fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) {
     if (w->resume == NULL) {
         return FED_OK;
     }
+    take_counts(w);
     char path[PATH_SIZE];
     fed_checkpoint *file = NULL;
     fed_error why = {0};
@@ -190,42 +292,76 @@ fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) {
     return FED_OK;
 }
 
-fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
-                             const float *values, const char *const *notes, fed_error *err) {
-    feddc_worker_enter(w, FEDDC_SAVING);
-    fed_error why = {0};
-    fed_status own = write_own(w, path, &why);
-    uint64_t failed = own != FED_OK, *all = calloc(w->workers, sizeof *all);
-    if (all == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory to save a checkpoint");
-    }
-    fed_status status = feddc_worker_gather(w, &failed, sizeof failed, all, err);
-    for (uint32_t r = 0; r < w->workers && status == FED_OK && own == FED_OK; r++) {
-        if (all[r] != 0) {
-            status = fed_fail(
-                err, FED_EIO,
-                "rank %" PRIu32
-                " could not write its file of the checkpoint %.200s: its own error says why",
-                r, path);
-        }
-    }
-    free(all);
-    FED_TRY(own == FED_OK ? status : fed_fail(err, own, "%s", why.text));
+/* Write the common file. counts: the text of "worker.counts". */
+static fed_status write_common(const feddc_worker *w, const char *path, const fed_layout *layout,
+                               const float *values, const char *const *notes, const char *counts,
+                               fed_error *err) {
     char step[16], walked[24], saves[4], workers[16];
     snprintf(step, sizeof step, "%" PRIu32, w->step);
     snprintf(walked, sizeof walked, "%" PRIu64, feddc_worker_walked(w));
     snprintf(saves, sizeof saves, "%u", w->saves % 2);
     snprintf(workers, sizeof workers, "%" PRIu32, w->workers);
-    const char *list[2 * NOTES + 1] = {"worker.step",  step,  "worker.walked", walked,
-                                       "worker.saves", saves, "worker.count",  workers};
-    size_t count = 8;
+    const char *list[2 * NOTES + 1] = {"worker.step",   step,  "worker.walked", walked,
+                                       "worker.saves",  saves, "worker.count",  workers,
+                                       "worker.counts", counts};
+    size_t count = 10;
     while (notes != NULL && *notes != NULL && count < 2 * NOTES) {
         list[count++] = *notes++;
     }
-    w->saves++;
-    status = w->rank == 0 ? fed_checkpoint_save(path, layout, values, list, err) : FED_OK;
+    return fed_checkpoint_save(path, layout, values, list, err);
+}
+
+/* What a rank tells the others when it has written its own file. */
+typedef struct written {
+    uint64_t failed;
+    feddc_worker_tally tally;
+} written;
+
+static fed_status has_failed(const feddc_worker *w, const written *all, const char *path,
+                             fed_error *err) {
+    for (uint32_t r = 0; r < w->workers; r++) {
+        if (all[r].failed != 0) {
+            return fed_fail(err, FED_EIO,
+                            "rank %" PRIu32 " could not write its file of the checkpoint %.200s: "
+                            "its own error says why",
+                            r, path);
+        }
+    }
+    return FED_OK;
+}
+
+fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
+                             const float *values, const char *const *notes, fed_error *err) {
+    feddc_worker_enter(w, FEDDC_SAVING);
+    fed_error why = {0};
+    fed_writer counts;
+    const fed_status own = write_own(w, path, &why);
+    const written mine = {.failed = own != FED_OK, .tally = feddc_worker_tally_of(w)};
+    written *all = calloc(w->workers, sizeof *all);
+    if (all == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory to save a checkpoint");
+    }
+    fed_writer_growing(&counts);
+    fed_status status = feddc_worker_gather(w, &mine, sizeof mine, all, err);
+    if (status == FED_OK && own == FED_OK) {
+        status = has_failed(w, all, path, err);
+    }
+    for (uint32_t r = 0; r < w->workers; r++) {
+        write_counts(&counts, &all[r].tally);
+    }
+    fed_write_u8(&counts, 0);
+    if (status == FED_OK && own == FED_OK) {
+        status = counts.status != FED_OK
+                     ? fed_fail(err, counts.status, "out of memory to save a checkpoint")
+                 : w->rank == 0
+                     ? write_common(w, path, layout, values, notes, (const char *)counts.data, err)
+                     : FED_OK;
+        w->saves++;
+    }
+    fed_writer_free(&counts);
+    free(all);
     feddc_worker_enter(w, FEDDC_STARTING);
-    return status;
+    return own == FED_OK ? status : fed_fail(err, own, "%s", why.text);
 }
 
 static bool read_number(const fed_checkpoint *file, const char *key, uint64_t *value) {
@@ -234,6 +370,12 @@ static bool read_number(const fed_checkpoint *file, const char *key, uint64_t *v
     errno = 0;
     *value = text != NULL && text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
     return end != NULL && *end == '\0' && errno == 0;
+}
+
+/* Free it. NULL: no memory, or no text. */
+static char *copy_of(const char *text) {
+    char *copy = text != NULL ? malloc(strlen(text) + 1) : NULL;
+    return copy != NULL ? strcpy(copy, text) : NULL;
 }
 
 fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layout *layout,
@@ -253,13 +395,15 @@ fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layo
     if (status == FED_OK) {
         status = fed_checkpoint_read(file, layout, values, err);
     }
+    /* that of an earlier release has no counters */
+    const char *counts = status == FED_OK ? fed_checkpoint_note(file, "worker.counts") : NULL;
+    w->counts = copy_of(counts);
     fed_checkpoint_close(file);
     FED_TRY(status);
-    w->resume = malloc(strlen(path) + 1);
-    if (w->resume == NULL) {
+    w->resume = copy_of(path);
+    if (w->resume == NULL || (counts != NULL && w->counts == NULL)) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the checkpoint's path");
     }
-    strcpy(w->resume, path);
     w->step = w->completed = w->base_step = (uint32_t)step;
     w->walked = walked;
     w->saves = (uint32_t)saves;

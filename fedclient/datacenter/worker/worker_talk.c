@@ -119,7 +119,7 @@ static fed_status mean_statistics(feddc_worker *w, fed_error *err) {
     return FED_OK;
 }
 
-static feddc_worker_tally tally_of(feddc_worker *w) {
+feddc_worker_tally feddc_worker_tally_of(feddc_worker *w) {
     feddc_worker_count_in(w, 1);
     const feddc_exchange_counts c = w->earlier;
     feddc_worker_count_in(w, -1);
@@ -141,6 +141,7 @@ static feddc_worker_tally tally_of(feddc_worker *w) {
                             .zeroed = c.zeroed,
                             .coded = c.coded};
     memcpy(t.spread, c.spread, sizeof t.spread);
+    feddc_tally_add(&t, &w->before);
     return t;
 }
 
@@ -192,7 +193,7 @@ fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally, fed_e
         status = mean_statistics(w, err);
     }
     if (status == FED_OK) {
-        const feddc_worker_tally own = tally_of(w);
+        const feddc_worker_tally own = feddc_worker_tally_of(w);
         status = feddc_worker_gather(w, &own, sizeof own, all, err);
     }
     if (status == FED_OK) {

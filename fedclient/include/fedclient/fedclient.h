@@ -322,7 +322,8 @@ fed_status fedclient_token_give(fedclient *client, const char *token, fed_error 
 /**
  * fedclient_token_give for a device whose network or coordinator may not be up yet: while nobody
  * answers, or the coordinator is busy, try again after 0.5 s, then after twice as long each time,
- * up to a minute, with a log line of level WARN before each wait.
+ * up to a minute, or later if the coordinator asks for it. Before each wait there is a log line of
+ * level WARN.
  *
  * tries   how often in all; 0: until options.stopped says to end. 8 tries take at least a minute
  * Errors  those of fedclient_token_give; FED_ECANCELED: the client was told to stop

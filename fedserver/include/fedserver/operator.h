@@ -230,7 +230,8 @@ fed_status fedserver_task_prioritize(fedserver *server, int64_t now_ms, uint64_t
 
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values;       /* number of values of the task's model */
+    uint64_t values;       /* number of values of the task's model, without private layers */
+    uint64_t own_values;   /* values of its private layers, which stay on each device */
     uint64_t row_bytes;    /* bytes of the model's row in the store, with the strategy's state */
     uint64_t model_bytes;  /* bytes of disk for the model, its versions and deltas, and a journal */
     uint64_t update_bytes; /* bytes of disk for the updates of a round, at most */

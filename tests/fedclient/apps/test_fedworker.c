@@ -5,6 +5,7 @@
 #include "mpi_job.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -176,10 +177,27 @@ FED_TEST(the_summary_counts_what_a_codec_without_a_residual_codes) {
     json_decref(root);
 }
 
+/* What a training has counted, and its model, whether it was interrupted or not. Values are counted
+ * in one of several steps, so their number is about the same. */
+static void assert_same_training(json_t *a, json_t *b) {
+    static const char *const keys[] = {"digest", "steps", "counted_steps", "sent_bytes",
+                                       "received_bytes"};
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+        if (json_equal(json_object_get(a, keys[k]), json_object_get(b, keys[k])) != 1) {
+            fail_msg("%s is %s, and %s in a training that goes on", keys[k],
+                     json_dumps(json_object_get(a, keys[k]), JSON_ENCODE_ANY),
+                     json_dumps(json_object_get(b, keys[k]), JSON_ENCODE_ANY));
+        }
+    }
+    const double coded = number(a, "coded");
+    assert_true(fabs(number(b, "coded") - coded) <= 0.2 * coded);
+}
+
 FED_TEST(training_goes_on_from_a_checkpoint) {
     static const char rule[] = "--workers 2 --sync bitsgd --codec 3lc --pull 3lc";
     char a[32], args[600];
     digest_of(rule, a);
+    json_t *whole = summary();
     snprintf(args, sizeof args, TRAIN "--steps 25 %s --checkpoint c.safetensors --every 10", rule);
     assert_runs(&worker, args, 0, "");
     assert_runs(&worker, args, 1, "exists already: give --resume");
@@ -187,9 +205,13 @@ FED_TEST(training_goes_on_from_a_checkpoint) {
              TRAIN "--steps 60 %s --checkpoint c.safetensors --resume --summary out.json", rule);
     assert_runs(&worker, args, 0, "");
     json_t *root = summary();
-    assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
+    assert_same_training(whole, root);
     json_decref(root);
     assert_runs(&worker, args, 0, "");
+    root = summary();
+    assert_same_training(whole, root); /* there was no step left */
+    json_decref(root);
+    json_decref(whole);
     worker.name = "fedtrain";
     assert_runs(&worker, "evaluate --weights c.safetensors --data .", 0, "");
     worker.name = "fedworker";
@@ -317,7 +339,7 @@ static unsigned stopped_after(const char *output) {
 /* Stop a worker group by a signal. The run that goes on from its checkpoint must end with the bits
  * of a run that was never stopped. */
 static void stop_and_go_on(const char *options, int number) {
-    char args[600], a[32], text[OUTPUT];
+    char args[600], text[OUTPUT];
     snprintf(args, sizeof args, TRAIN "--steps 10000000 --every 100 --checkpoint gang %s", options);
     const pid_t program = start(args, "gang.out");
     await_file("gang");
@@ -331,15 +353,39 @@ static void stop_and_go_on(const char *options, int number) {
     snprintf(args, sizeof args, TRAIN "--steps %u --checkpoint gang --resume --summary out.json %s",
              steps, options);
     assert_runs(&worker, args, 0, "");
-    json_t *root = summary();
-    snprintf(a, sizeof a, "%s", json_string_value(json_object_get(root, "digest")));
-    json_decref(root);
+    json_t *again = summary();
     snprintf(args, sizeof args, TRAIN "--steps %u --summary out.json %s", steps, options);
     assert_runs(&worker, args, 0, "");
-    root = summary();
-    assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
-    json_decref(root);
+    json_t *whole = summary();
+    assert_same_training(whole, again);
+    json_decref(whole);
+    json_decref(again);
     remove_all("gang*");
+}
+
+/* As above, but killed at any step behind its first checkpoint. */
+static void kill_and_go_on(const char *options) {
+    char args[600], first[] = TRAIN "--steps 2000 --every 100 --checkpoint gang ";
+    snprintf(args, sizeof args, "%s%s", first, options);
+    const pid_t program = start(args, "gang.out");
+    await_file("gang");
+    assert_int_equal(kill(program, SIGKILL), 0);
+    (void)wait_for(program);
+    snprintf(args, sizeof args, "%s --resume --summary out.json %s", first, options);
+    assert_runs(&worker, args, 0, "");
+    json_t *again = summary();
+    snprintf(args, sizeof args, TRAIN "--steps 2000 --summary out.json %s", options);
+    assert_runs(&worker, args, 0, "");
+    json_t *whole = summary();
+    assert_same_training(whole, again);
+    json_decref(whole);
+    json_decref(again);
+    remove_all("gang*");
+}
+
+FED_TEST(a_killed_training_goes_on_with_its_counters) {
+    kill_and_go_on("--workers 2 --sync bitsgd --codec 3lc --pull 3lc");
+    kill_and_go_on("--workers 3 --collective star --sync bitsgd --codec inceptionn:e=9");
 }
 
 FED_TEST(a_signal_ends_a_worker_group_with_a_checkpoint) {
@@ -550,6 +596,15 @@ FED_TEST(an_address_that_other_machines_do_not_reach_is_refused) {
     remove_all("gang*");
 }
 
+static double sum_of(const json_t *root, const char *key) {
+    const json_t *list = json_object_get(root, key);
+    double sum = 0;
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        sum += json_number_value(json_array_get(list, k));
+    }
+    return sum;
+}
+
 FED_TEST(another_number_of_workers_makes_the_same_passes) {
     /* Workers at first and after the resume; steps of epochs 1 and 2, and of epochs 3 and 4. There
      * are 600 samples in batches of 8. */
@@ -566,6 +621,11 @@ FED_TEST(another_number_of_workers_makes_the_same_passes) {
         assert_runs(&worker, args, 0, "epoch 4, ");
         json_t *root = summary();
         assert_int_equal(number(root, "steps"), groups[k][2] + groups[k][3]);
+        /* each of the first group's counters is in one of the second's */
+        double counted = number(root, "parameters") * sizeof(float) * 2;
+        counted *= groups[k][2] * (groups[k][0] - 1) + groups[k][3] * (groups[k][1] - 1);
+        assert_true(sum_of(root, "sent_bytes") >= counted);
+        assert_true(sum_of(root, "sent_bytes") < 1.2 * counted);
         json_decref(root);
         remove_all("gang*");
     }

@@ -399,6 +399,16 @@ FED_TEST_WITH(a_busy_coordinator_is_asked_again_as_often_as_said, world *w) {
     assert_true(fedclient_enrolled(w->client));
 }
 
+/* Whoever reads the last error knows what to do. */
+FED_TEST_WITH(a_coordinator_that_stays_busy_is_worth_another_try, world *w) {
+    fed_fake_fail(&w->fake, "/v1/enrol", FED_FAKE_STATUS, 2);
+    w->fake.plan.status = 503;
+    assert_fed_status(fedclient_token_give_in_time(w->client, "good-token", 2, &w->err), FED_EBUSY);
+    assert_fed_says(w->err, "; try again later, with the same token");
+    assert_fed_status(fedclient_token_give_in_time(w->client, "bad-token", 1, &w->err), FED_EAUTH);
+    assert_null(strstr(w->err.text, "try again"));
+}
+
 FED_TEST_WITH(a_wait_to_enrol_ends_when_the_program_says_so, world *w) {
     unsigned questions = 2;
     w->options.stopped = count_question;

@@ -119,6 +119,15 @@ FED_TEST_WITH(a_coordinator_is_made_used_and_not_made_again, shop *s) {
     expect(s, "export --dir c --task 1 m.safetensors", 0, "");
 }
 
+FED_TEST_WITH(a_task_says_what_stays_on_the_devices, shop *s) {
+    static const char task[] = "{\"model\": \"input 8 | dense 6 | relu | dense 3\", \"rounds\": 1,"
+                               " \"cohort\": 1, \"private_layers\": \"head\"}";
+    fed_test_put(s->directory, "t.json", task, strlen(task));
+    expect(s, "init --dir c", 0, "");
+    expect(s, "task --dir c t.json", 0,
+           "private layers: 21 of 75 values stay on each device, and 54 travel\n");
+}
+
 FED_TEST_WITH(a_backup_of_an_edge_says_what_it_lacks, shop *s) {
     char path[300];
     expect(s, "init --dir c", 0, "");

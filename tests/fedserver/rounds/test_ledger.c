@@ -118,6 +118,42 @@ FED_TEST_WITH(a_device_rests_between_its_rounds, coordinator *c) {
     expect_ledger(c, "1:2@3 2:1@2 ");
 }
 
+static void give_back(coordinator *c, const test_device *d, const fed_assignment *work) {
+    uint8_t body[100];
+    fed_writer w;
+    const fed_decline message = {.task = work->task.id, .round = work->round, .lease = work->lease};
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_decline_write(&w, &message);
+    answer a = coordinator_ask(c, d, "POST", "/v1/decline", "", body, w.len);
+    answer_free(&a);
+    assert_int_equal(a.status, 200);
+}
+
+/* By its own record it rests, where the ledger lacks its message, which came too late. */
+FED_TEST_WITH(a_device_that_rests_gets_one_slot_of_a_round_to_give_back, coordinator *c) {
+    coordinator_task(c, TASK_OF("9", "1", APART));
+    const test_device d[] = {coordinator_enrol(c), coordinator_enrol(c)};
+    assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_TRAIN);
+    play(c, &d[1], 1);
+    const fed_assignment work = device_ask_work(c, &d[0]);
+    assert_int_equal(work.action, FED_ACTION_TRAIN);
+    assert_int_equal(work.round, 2);
+    give_back(c, &d[0], &work);
+    assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
+    coordinator_wait(c, 601000); /* the attempt is over, and nobody has trained */
+    assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_TRAIN);
+}
+
+/* A training that has failed, for instance, may be tried again. */
+FED_TEST_WITH(a_device_that_does_not_rest_gets_its_slot_again, coordinator *c) {
+    coordinator_task(c, TASK_OF("9", "1", APART));
+    const test_device d = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &d);
+    assert_int_equal(work.action, FED_ACTION_TRAIN);
+    give_back(c, &d, &work);
+    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_TRAIN);
+}
+
 /* A model that a thread makes: the set is settled in one transaction, and released in another. */
 static void settle_task(coordinator *c, const char *task, fed_assignment work[2],
                         test_device d[2]) {

@@ -77,6 +77,7 @@ FED_TEST(what_does_not_go_with_a_private_task_is_refused_with_its_reason) {
          "groups", "take off"},
         {"\"model\": \"input 8 | dense 3 | scaffold\", \"optimizer\": \"sgd+scaffold\", " PRIVATE,
          "optimizer", "scaffold"},
+        {DENSE PRIVATE ", \"optimizer\": \"momentum:m=0.9+mask\"", "optimizer", "leave +mask out"},
         {DENSE PRIVATE ", \"selection\": \"weighted\"", "selection", "how many samples"},
         {"\"model\": \"input 8 | dense 3 | bn\", " PRIVATE, "model", "running statistics"},
         {BN "\"private_layers\": \"head\", " PRIVATE, "model", "let private_layers be bn"},

@@ -124,8 +124,9 @@ uint32_t feddc_worker_count(const feddc_worker *w);
  * its size. */
 uint64_t feddc_worker_walked(const feddc_worker *w);
 
-/** A worker's results. Seconds and bytes count its steps only, not settle, share and gather. All
- * members have 64 bits. */
+/** A worker's results. Seconds and bytes count its steps only, not settle, share and gather. Steps,
+ * seconds and counts are those of the whole training: a checkpoint has those before it. All members
+ * have 64 bits. */
 typedef struct feddc_worker_tally {
     uint64_t digest; /* fed_digest of all parameters */
     uint64_t steps;
