@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/envelope.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -219,6 +220,7 @@ static fed_status put_group(const section *s, void *work, fed_writer *w) {
     const fed_layout *layout = s->layout;
     const size_t n = fedcodec_group_size(layout, s->small), count = fedcodec_coded_tensors(layout);
     float max = 0.0f;
+    assert(s->found != NULL); /* there are tensors, or there were no group */
     for (size_t k = s->number * count; k < (s->number + 1) * count; k++) {
         max = layout->tensors[k].size < s->small && s->found[k] > max ? s->found[k] : max;
     }
@@ -242,6 +244,7 @@ static fed_status put_section(const section *s, void *work, fed_writer *w) {
     const size_t count = fedcodec_coded_tensors(s->layout);
     for (size_t k = s->number * count; k < (s->number + 1) * count; k++) {
         const fed_tensor *t = &s->layout->tensors[k];
+        assert(s->found != NULL);
         if (t->size >= s->small) {
             const fedcodec own = codec_for_tensor(&s->codec, t);
             FED_TRY(put_frame(&own, PART(s->residual, t->offset), PART(s->x, t->offset), t->size,
