@@ -169,16 +169,26 @@ static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n
     }
 }
 
-/* Decode the next block's values. Returns false if all its tags are 0; then nothing is written. */
+/* Decode the next block's values. Returns false if all are 0; then nothing is written. */
 static bool next_values(fedcodec_tags_reader *r, size_t n, float *values) {
-    static const uint8_t zeros[BLOCK_TAGS] = {0};
     uint8_t padded[BLOCK_TAGS];
     const uint8_t *tags = next_tags(r, n, padded);
-    if (memcmp(tags, zeros, sizeof zeros) == 0) {
+    size_t len;
+    if (is_short(tags, &len) && only_zeros(r->at, len)) {
+        r->at += len;
         return false;
     }
     r->at = decode_block(tags, r->at, values);
     return true;
+}
+
+/* Zeros leave y as it is, even -0. */
+static void add_values(float w, const float *restrict values, float *restrict y, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        uint32_t some = when((fedcodec_bits(values[k]) & FEDCODEC_MAGNITUDE) != 0);
+        float sum = y[k] + w * values[k];
+        y[k] = fedcodec_float(pick(some, fedcodec_bits(sum), fedcodec_bits(y[k])));
+    }
 }
 
 static void inceptionn_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
@@ -187,11 +197,9 @@ static void inceptionn_axpy(const uint8_t *src, size_t len, float w, float *y, s
     float values[BLOCK];
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t count = n - i < BLOCK ? n - i : BLOCK;
-        fedcodec_fetch_block(y + i, BLOCK);
         if (next_values(&r, count, values)) {
-            for (size_t k = 0; k < count; k++) {
-                y[i + k] += w * values[k];
-            }
+            fedcodec_fetch_block(y + i, BLOCK);
+            add_values(w, values, y + i, count);
         }
     }
 }
