@@ -12,8 +12,9 @@
  * FILE is safetensors or raw float32. A further --tensors adds another gradient of the same shape;
  * rounds alternate between the gradients. --unit NAME measures only the code for one vector unit:
  * plain, avx2, avx512. With --threads N, N threads encode. With --of fastest, results are of the
- * fastest round, not of the median: for a machine that other programs use, too. Several tensors, or a second stage (a
- * lossless pass after the codec), make an envelope, which is measured with the fastest unit only.
+ * fastest rounds, not of the median: for a machine that other programs use, too. Several tensors,
+ * or a second stage (a lossless pass after the codec), make an envelope, which is measured with the
+ * fastest unit only.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
