@@ -7,6 +7,7 @@
 
 #include "codecs/inceptionn/burst_avx2_impl.h"
 #include "codecs/inceptionn/short_avx2_impl.h"
+#include "codecs/prim/lanes.h"
 
 enum { LANES = 8 };
 
@@ -24,15 +25,9 @@ static inline int32_t largest_of(__m256i max) {
 /* QUAD: vectors whose lanes become 32 bytes, or 32 bits. */
 enum { QUAD = 4, QUADS = BLOCK / (QUAD * LANES) };
 
-/* Packing narrows each half of a vector by itself. Put the bytes of four vectors in order. */
+/* Put the bytes of four vectors in order: packing narrows each half of a vector by itself. */
 static inline __m256i in_order(__m256i bytes) {
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-
-/* Return the lanes' sign bits. */
-static inline uint64_t signs_of(const __m256i v[QUAD]) {
-    __m256i first = _mm256_packs_epi32(v[0], v[1]), second = _mm256_packs_epi32(v[2], v[3]);
-    return (uint32_t)_mm256_movemask_epi8(in_order(_mm256_packs_epi16(first, second)));
 }
 
 /* Return 32 bytes, of which the upper bit of byte i is bit i of the argument. */
@@ -100,8 +95,8 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
             most = _mm256_max_epi32(most, m);
             kept[k] = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.low - 1));
         }
-        sent |= signs_of(kept) << i;
-        negative |= signs_of(bits) << i;
+        sent |= (uint64_t)fedcodec_lanes_signs(kept) << i;
+        negative |= (uint64_t)fedcodec_lanes_signs(bits) << i;
     }
     *max = _mm256_max_epi32(*max, most);
     if (any_from(most, c.middle)) {
