@@ -62,7 +62,7 @@ static void encode_part(void *job, size_t k) {
     largest max = {0};
     size_t i = fedcodec_part_start(n, e->parts, k, BLOCK);
     for (; end - i >= BLOCK; i += BLOCK) {
-        fedcodec_fetch_block(x + i, BLOCK);
+        fedcodec_fetch_far(x + i, BLOCK, n);
         out = encode_block(x + i, e->c, tags + i / FEDCODEC_TAGS, out, &max);
     }
     if (i < end) {
@@ -176,7 +176,7 @@ static size_t decode_far(fedcodec_tags_reader *r, float *y, size_t n) {
     const uint8_t *tags = r->tags, *at = r->at;
     size_t i = 0;
     for (; n - i >= BLOCK && is_far(r, at); i += BLOCK, tags += BLOCK_TAGS) {
-        fedcodec_fetch_block(y + i, BLOCK);
+        fedcodec_fetch_far(y + i, BLOCK, n);
         at = decode_block(tags, at, y + i);
     }
     r->tags = tags;
@@ -214,7 +214,7 @@ static size_t add_far(fedcodec_tags_reader *r, float w, float *y, size_t n) {
             at += len;
         } else {
             float values[BLOCK];
-            fedcodec_fetch_block(y + i, BLOCK);
+            fedcodec_fetch_far(y + i, BLOCK, n);
             at = decode_block(tags, at, values);
             add_values(w, values, y + i, BLOCK);
         }

@@ -269,9 +269,9 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
         const size_t listed = count, stop = end - i < STRETCH ? end : i + STRETCH;
         for (size_t n; i < stop && count <= room; i += n) {
             n = stop - i < BATCH ? stop - i : BATCH;
-            fedcodec_fetch_block(e + i, n);
+            fedcodec_fetch_far(e + i, n, job->n);
             if (x != NULL) {
-                fedcodec_fetch_block(x + i, n);
+                fedcodec_fetch_far(x + i, n, job->n);
             }
             const float *from = x != NULL ? x + i : NULL;
             uint64_t hits =
