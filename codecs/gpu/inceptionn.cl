@@ -237,19 +237,6 @@ FUNC float value_of(u32 word, u32 tag) {
     return FLOAT_OF(tag == 3 ? word : BITS_OF(inside) | (word & SIGN));
 }
 
-/* Where all tags of BLOCK_QUADS quads are 0, the processor's axpy leaves y as it is. Elsewhere it
- * adds zeros too, which turns -0 into +0. The GPU must give the same bits. */
-#define BLOCK_QUADS 16U
-
-FUNC u32 has_tags(GLOBAL const u8 *src, u32 at, u32 quads) {
-    const u32 first = at / BLOCK_QUADS * BLOCK_QUADS;
-    u32 any = src[at];
-    for (u32 k = first; k < first + BLOCK_QUADS && k < quads && any == 0; k++) {
-        any = src[k];
-    }
-    return any != 0;
-}
-
 KERNEL inceptionn_read(GLOBAL const u8 *src, u32 n, float w, u32 set, GLOBAL const u32 *tiles,
                        GLOBAL const found *f, GLOBAL float *y, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
@@ -266,14 +253,13 @@ KERNEL inceptionn_read(GLOBAL const u8 *src, u32 n, float w, u32 set, GLOBAL con
     GLOBAL const u8 *from =
         src + tags_of(n) + (u64)tiles[GROUP] + wg_scan(room, quad_size(tags), &total);
     GLOBAL float *to = y + 4 * (u64)at;
-    const u32 adds = set == 0 && count > 0 && has_tags(src, at, tags_of(n));
     for (u32 k = 0; k < 4; k++) {
         const u32 tag = tags >> 2 * k & 3, size = tag_size(tag);
         const float v = value_of(load_word(from, size), tag);
         if (k < count && set != 0) {
             to[k] = v;
         }
-        if (k < count && adds != 0) {
+        if (k < count && set == 0 && (BITS_OF(v) & ~SIGN) != 0) { /* zeros leave y alone, even -0 */
             to[k] += w * v;
         }
         from += size;

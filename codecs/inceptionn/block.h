@@ -65,6 +65,7 @@ typedef struct ranges {
  *
  *     uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out, largest *max)
  *     const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y)
+ *     bool only_zeros(const uint8_t *src, size_t len)
  *     const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s)
  *     uint8_t *encode_bursts(const uint8_t *x, size_t count, classes c, uint8_t *out)
  *     const uint8_t *decode_bursts(const uint8_t *src, size_t count, uint8_t *y)

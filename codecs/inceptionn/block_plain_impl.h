@@ -5,6 +5,7 @@
 #define FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H
 
 #include "codecs/inceptionn/block_bytes_impl.h"
+#include "codecs/inceptionn/short.h"
 
 typedef int32_t largest;
 
@@ -101,6 +102,15 @@ static inline const uint8_t *decode_bursts(const uint8_t *src, size_t count, uin
     }
     memcpy(y, word, BURST * count * sizeof *word);
     return src;
+}
+
+/* Are all values of a short block zero? len: the bytes of its payload. */
+static inline bool only_zeros(const uint8_t *src, size_t len) {
+    uint8_t some = 0;
+    for (size_t i = 0; i < len; i++) {
+        some |= src[i];
+    }
+    return (some & MAGNITUDE_8) == 0;
 }
 
 typedef ranges seen;

@@ -62,7 +62,7 @@ static void encode_part(void *job, size_t k) {
     largest max = {0};
     size_t i = fedcodec_part_start(n, e->parts, k, BLOCK);
     for (; end - i >= BLOCK; i += BLOCK) {
-        fedcodec_fetch_block(x + i, BLOCK);
+        fedcodec_fetch_far(x + i, BLOCK, n);
         out = encode_block(x + i, e->c, tags + i / FEDCODEC_TAGS, out, &max);
     }
     if (i < end) {
@@ -132,13 +132,33 @@ static const uint8_t *next_tags(fedcodec_tags_reader *r, size_t n, uint8_t *padd
     return padded;
 }
 
+/* Are FEDCODEC_TAGS_AHEAD bytes readable from at on, more than a block takes? Most blocks are read
+ * while they are, with the two places in local variables, which the compiler keeps in registers. */
+static inline bool is_far(const fedcodec_tags_reader *r, const uint8_t *at) {
+    return (size_t)(r->end - at) >= FEDCODEC_TAGS_AHEAD;
+}
+
+/* Check the blocks that are far from the end. Returns how many values they have. */
+static size_t check_far(fedcodec_tags_reader *r, size_t n, seen *all) {
+    const uint8_t *tags = r->tags, *at = r->at;
+    seen s = *all;
+    size_t i = 0;
+    for (; n - i >= BLOCK && is_far(r, at); i += BLOCK, tags += BLOCK_TAGS) {
+        at = check_block(tags, at, &s);
+    }
+    *all = s;
+    r->tags = tags;
+    r->at = at;
+    return i;
+}
+
 static fed_status inceptionn_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
     FED_REQUIRE(len >= fedcodec_tags_len(n), FED_EFORMAT);
     FED_REQUIRE(fedcodec_tags_padded(src, n), FED_EFORMAT);
     fedcodec_tags_reader r;
     fedcodec_tags_start(&r, src, len, n);
     seen s = nothing_seen();
-    for (size_t i = 0; i < n; i += BLOCK) {
+    for (size_t i = check_far(&r, n, &s); i < n; i += BLOCK) {
         uint8_t padded[BLOCK_TAGS];
         const uint8_t *tags = next_tags(&r, n - i, padded);
         r.at = check_block(tags, r.at, &s);
@@ -152,62 +172,103 @@ static fed_status inceptionn_check(const uint8_t *src, size_t len, size_t n, flo
     return FED_OK;
 }
 
+static size_t decode_far(fedcodec_tags_reader *r, float *y, size_t n) {
+    const uint8_t *tags = r->tags, *at = r->at;
+    size_t i = 0;
+    for (; n - i >= BLOCK && is_far(r, at); i += BLOCK, tags += BLOCK_TAGS) {
+        fedcodec_fetch_far(y + i, BLOCK, n);
+        at = decode_block(tags, at, y + i);
+    }
+    r->tags = tags;
+    r->at = at;
+    return i;
+}
+
 static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     fedcodec_tags_reader r;
     fedcodec_tags_start(&r, src, len, n);
-    for (size_t i = 0; i < n; i += BLOCK) {
+    for (size_t i = decode_far(&r, y, n); i < n; i += BLOCK) {
         uint8_t padded[BLOCK_TAGS];
+        float values[BLOCK];
         const uint8_t *tags = next_tags(&r, n - i, padded);
-        if (n - i >= BLOCK) {
-            fedcodec_fetch_block(y + i, BLOCK);
-            r.at = decode_block(tags, r.at, y + i);
-        } else {
-            float rest[BLOCK];
-            decode_block(tags, r.at, rest);
-            memcpy(y + i, rest, (n - i) * sizeof *y);
-        }
+        r.at = decode_block(tags, r.at, values);
+        memcpy(y + i, values, (n - i < BLOCK ? n - i : BLOCK) * sizeof *y);
     }
 }
 
-/* Decode the next block's values. Returns false if all its tags are 0; then nothing is written. */
-static bool next_values(fedcodec_tags_reader *r, size_t n, float *values) {
-    static const uint8_t zeros[BLOCK_TAGS] = {0};
-    uint8_t padded[BLOCK_TAGS];
-    const uint8_t *tags = next_tags(r, n, padded);
-    if (memcmp(tags, zeros, sizeof zeros) == 0) {
-        return false;
+/* Zeros leave y as it is, even -0. */
+static void add_values(float w, const float *restrict values, float *restrict y, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        uint32_t some = when((fedcodec_bits(values[k]) & FEDCODEC_MAGNITUDE) != 0);
+        float sum = y[k] + w * values[k];
+        y[k] = fedcodec_float(pick(some, fedcodec_bits(sum), fedcodec_bits(y[k])));
     }
-    r->at = decode_block(tags, r->at, values);
-    return true;
+}
+
+/* Add the blocks that are far from the end. Blocks of zeros are passed over. */
+static size_t add_far(fedcodec_tags_reader *r, float w, float *y, size_t n) {
+    const uint8_t *tags = r->tags, *at = r->at;
+    size_t i = 0, len;
+    for (; n - i >= BLOCK && is_far(r, at); i += BLOCK, tags += BLOCK_TAGS) {
+        if (is_short(tags, &len) && only_zeros(at, len)) {
+            at += len;
+        } else {
+            float values[BLOCK];
+            fedcodec_fetch_far(y + i, BLOCK, n);
+            at = decode_block(tags, at, values);
+            add_values(w, values, y + i, BLOCK);
+        }
+    }
+    r->tags = tags;
+    r->at = at;
+    return i;
 }
 
 static void inceptionn_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     fedcodec_tags_reader r;
     fedcodec_tags_start(&r, src, len, n);
-    float values[BLOCK];
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t count = n - i < BLOCK ? n - i : BLOCK;
-        fedcodec_fetch_block(y + i, BLOCK);
-        if (next_values(&r, count, values)) {
-            for (size_t k = 0; k < count; k++) {
-                y[i + k] += w * values[k];
-            }
+    for (size_t i = add_far(&r, w, y, n); i < n; i += BLOCK) {
+        uint8_t padded[BLOCK_TAGS];
+        float values[BLOCK];
+        const uint8_t *tags = next_tags(&r, n - i, padded);
+        r.at = decode_block(tags, r.at, values);
+        add_values(w, values, y + i, n - i < BLOCK ? n - i : BLOCK);
+    }
+}
+
+static void fold_values(int64_t weight, const float *values, int64_t *acc, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        acc[k] += weight * fedcodec_fixed(values[k]);
+    }
+}
+
+static size_t fold_far(fedcodec_tags_reader *r, int64_t weight, int64_t *acc, size_t n) {
+    const uint8_t *tags = r->tags, *at = r->at;
+    size_t i = 0, len;
+    for (; n - i >= BLOCK && is_far(r, at); i += BLOCK, tags += BLOCK_TAGS) {
+        if (is_short(tags, &len) && only_zeros(at, len)) {
+            at += len;
+        } else {
+            float values[BLOCK];
+            at = decode_block(tags, at, values);
+            fold_values(weight, values, acc + i, BLOCK);
         }
     }
+    r->tags = tags;
+    r->at = at;
+    return i;
 }
 
 static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc,
                             size_t n) {
     fedcodec_tags_reader r;
     fedcodec_tags_start(&r, src, len, n);
-    float values[BLOCK];
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t count = n - i < BLOCK ? n - i : BLOCK;
-        if (next_values(&r, count, values)) {
-            for (size_t k = 0; k < count; k++) {
-                acc[i + k] += weight * fedcodec_fixed(values[k]);
-            }
-        }
+    for (size_t i = fold_far(&r, weight, acc, n); i < n; i += BLOCK) {
+        uint8_t padded[BLOCK_TAGS];
+        float values[BLOCK];
+        const uint8_t *tags = next_tags(&r, n - i, padded);
+        r.at = decode_block(tags, r.at, values);
+        fold_values(weight, values, acc + i, n - i < BLOCK ? n - i : BLOCK);
     }
 }
 

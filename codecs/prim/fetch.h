@@ -21,6 +21,9 @@ static inline void fedcodec_fetch(const void *at, ptrdiff_t ahead) {
     __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof(float)));
 }
 
+/** Arrays of more values than this (8 MiB) are assumed not to fit into the caches. */
+enum { FEDCODEC_NEAR = 1 << 21 };
+
 /** Prefetch the n values that lie FEDCODEC_FETCH values after block, where a loop works now. */
 static inline void fedcodec_fetch_block(const float *block, size_t n) {
     for (size_t k = 0; k < n; k += FEDCODEC_FETCH_LINE) {
@@ -28,8 +31,13 @@ static inline void fedcodec_fetch_block(const float *block, size_t n) {
     }
 }
 
-/** Arrays of more values than this (8 MiB) are assumed not to fit into the caches. */
-enum { FEDCODEC_NEAR = 1 << 21 };
+/** As fedcodec_fetch_block, for an array of `all` values; nothing if caches have room for it. There
+ * prefetches would only cost time. */
+static inline void fedcodec_fetch_far(const float *block, size_t n, size_t all) {
+    if (all > FEDCODEC_NEAR) {
+        fedcodec_fetch_block(block, n);
+    }
+}
 
 /** Set y to 0. In a large array the zeros are written past the caches, so that the processor does
  * not first read the values that they replace. */

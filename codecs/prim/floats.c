@@ -10,9 +10,10 @@ static const float HARMLESS = 0x1p103f;
 
 enum { BLOCK = 256 };
 
-/* Prefetch the block that a loop from the end of the array to its start will read later. */
-static void fetch(const float *at) {
-    for (ptrdiff_t i = 0; i < BLOCK; i += FEDCODEC_FETCH_LINE) {
+/* Prefetch the block that a loop from the end of an array of n values to its start will read later;
+ * nothing if caches have room for the array. */
+static void fetch(const float *at, size_t n) {
+    for (ptrdiff_t i = 0; i < BLOCK && n > FEDCODEC_NEAR; i += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(at, i - FEDCODEC_FETCH);
     }
 }
@@ -42,9 +43,9 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
     for (size_t end = n; end > 0;) {
         size_t count = end % BLOCK != 0 ? end % BLOCK : BLOCK;
         end -= count;
-        fetch(residual + end);
+        fetch(residual + end, n);
         if (x != NULL) {
-            fetch(x + end);
+            fetch(x + end, n);
         }
         int32_t m = x != NULL ? largest_sum(residual + end, x + end, count)
                               : fedcodec_largest(residual + end, count);
@@ -62,8 +63,8 @@ float fedcodec_absorb(float *residual, const float *x, size_t n) {
     for (size_t end = n; end > 0;) {
         size_t count = end % BLOCK != 0 ? end % BLOCK : BLOCK;
         end -= count;
-        fetch(residual + end);
-        fetch(x + end);
+        fetch(residual + end, n);
+        fetch(x + end, n);
         int32_t m = absorb_block(residual + end, x + end, count);
         max = m > max ? m : max;
     }

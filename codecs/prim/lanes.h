@@ -102,6 +102,15 @@ static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) 
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)));
 }
 
+/** Return the sign bits of four vectors' lanes. Packing narrows each half of a vector by itself,
+ * and so needs the bytes put in order. */
+static inline uint32_t fedcodec_lanes_signs(const fedcodec_lanes v[4]) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i first = _mm256_packs_epi32(v[0], v[1]), second = _mm256_packs_epi32(v[2], v[3]);
+    __m256i bytes = _mm256_packs_epi16(first, second);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, order));
+}
+
 /* For each mask, the indices of its lanes, the first one in the lowest byte. */
 #define FEDCODEC_BIT(m, i) ((m) >> (i)&1u)
 #define FEDCODEC_LOW3(m, i)                                                                        \

@@ -187,8 +187,40 @@ static bool reaches(float v, thresholds t) {
 
 /* Add x[n] to e[n], n <= BATCH; x may be NULL. Bit i of the result says whether e[i] is a
  * candidate. */
+#if FEDCODEC_AVX2 && !FEDCODEC_AVX512
+/* As add_batch, of BATCH values. The signs of what compares are collected from four vectors at
+ * once. */
+static inline uint64_t add_whole_batch(float *e, const float *x, thresholds t) {
+    enum { QUAD = 4 };
+    const __m256i flip = _mm256_set1_epi32(INT32_MIN);
+    const __m256i positive = _mm256_set1_epi32((int)t.positive - 1),
+                  negative = _mm256_set1_epi32((int)t.negative - 1);
+    uint64_t hits = 0;
+    for (size_t i = 0; i < BATCH; i += QUAD * FEDCODEC_LANES) {
+        __m256i hit[QUAD];
+        for (size_t k = 0; k < QUAD; k++) {
+            float *at = e + i + k * FEDCODEC_LANES;
+            __m256i v = fedcodec_lanes_load(at);
+            if (x != NULL) {
+                v = fedcodec_lanes_add_floats(v, fedcodec_lanes_load(x + i + k * FEDCODEC_LANES));
+                fedcodec_lanes_store(at, v);
+            }
+            hit[k] = _mm256_or_si256(_mm256_cmpgt_epi32(v, positive),
+                                     _mm256_cmpgt_epi32(_mm256_xor_si256(v, flip), negative));
+        }
+        hits |= (uint64_t)fedcodec_lanes_signs(hit) << i;
+    }
+    return hits;
+}
+#endif
+
 #ifdef FEDCODEC_LANES
 static inline uint64_t add_batch(float *e, const float *x, size_t n, thresholds t) {
+#if FEDCODEC_AVX2 && !FEDCODEC_AVX512
+    if (n == BATCH) {
+        return add_whole_batch(e, x, t);
+    }
+#endif
     uint64_t hits = 0;
     size_t i = 0;
     const fedcodec_lanes flip = fedcodec_lanes_all(NEGATIVE.flip);
@@ -237,9 +269,9 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
         const size_t listed = count, stop = end - i < STRETCH ? end : i + STRETCH;
         for (size_t n; i < stop && count <= room; i += n) {
             n = stop - i < BATCH ? stop - i : BATCH;
-            fedcodec_fetch_block(e + i, n);
+            fedcodec_fetch_far(e + i, n, job->n);
             if (x != NULL) {
-                fedcodec_fetch_block(x + i, n);
+                fedcodec_fetch_far(x + i, n, job->n);
             }
             const float *from = x != NULL ? x + i : NULL;
             uint64_t hits =

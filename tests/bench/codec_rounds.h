@@ -24,6 +24,7 @@ typedef struct bench {
     const fed_pool *pool;
     gradients gradients;
     bool files, dense; /* gradients: read from files; drawn, normally distributed */
+    bool fastest;      /* results are the fastest times, not the medians */
     size_t n, rounds;
     float *e, *unguarded; /* residuals of encodes with and without guard */
     float *before, *y;    /* before: a copy of a residual; y: decoded values */
@@ -60,12 +61,15 @@ void message_end(message *m);
 /** Encode a few gradients, so that b->e is filled and m->dst holds a typical message. */
 void measure_warm(bench *b, message *m);
 
-/** Median times, and the mean length of the messages in bytes. */
+/** Median times (or the fastest), and the mean length of the messages in bytes. */
 typedef struct result {
     double copy_s, loop_s, op_s[BENCH_OPS];
     double bound_s[BENCH_OPS]; /* time of the unavoidable work; 0: not measured */
     double bytes;
 } result;
+
+/** Return the median of the times, or with b->fastest the least; 0 if there are none. */
+double bench_typical_s(const bench *b, bench_times *times);
 
 /** Measure all operations. loop: a plain loop for the same messages, or NULL. */
 result measure(bench *b, message *m, const plain_loop *loop);

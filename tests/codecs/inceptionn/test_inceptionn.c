@@ -25,14 +25,20 @@ static float from_bits(uint32_t bits) {
     return v;
 }
 
-static size_t encode(unsigned e, const float *x, size_t n, uint8_t *dst) {
+static size_t encode_on(const fedcodec_vtable *unit, unsigned e, const float *x, size_t n,
+                        uint8_t *dst) {
     static float residual[MOST];
     fedcodec codec = with_e(e);
+    codec.vtable = unit;
     size_t len = 0;
     memcpy(residual, x, n * sizeof *x);
     assert_fed_ok(
         fedcodec_encode(&codec, residual, NULL, n, NULL, dst, fedcodec_bound(&codec, n), &len));
     return len;
+}
+
+static size_t encode(unsigned e, const float *x, size_t n, uint8_t *dst) {
+    return encode_on(fedcodec_by_id(13), e, x, n, dst);
 }
 
 static float through(unsigned e, float x) {
@@ -43,19 +49,24 @@ static float through(unsigned e, float x) {
     return y;
 }
 
-static void assert_as_the_paper(unsigned e, const float *x, size_t n) {
+static void assert_as_the_paper_on(const fedcodec_vtable *unit, unsigned e, const float *x,
+                                   size_t n) {
     static uint8_t dst[5 * MOST];
     static float y[MOST], expected[MOST], residual[MOST];
     fedcodec codec = with_e(e);
-    size_t len = encode(e, x, n, dst), expected_len = 0;
+    size_t len = encode_on(unit, e, x, n, dst), expected_len = 0;
     memcpy(residual, x, n * sizeof *x);
     uint8_t *message = fed_reference_encode(&codec, residual, n, &expected_len);
     assert_int_equal(len, expected_len);
     assert_memory_equal(dst, message, len);
-    assert_fed_ok(fedcodec_decode(codec.vtable, dst, len, y, n));
+    assert_fed_ok(fedcodec_decode(unit, dst, len, y, n));
     fed_reference_decode(codec.vtable, message, len, expected, n);
     assert_memory_equal(y, expected, n * sizeof *y);
     free(message);
+}
+
+static void assert_as_the_paper(unsigned e, const float *x, size_t n) {
+    assert_as_the_paper_on(fedcodec_by_id(13), e, x, n);
 }
 
 FED_TEST(every_exponent_is_coded_as_in_the_paper) {
@@ -280,6 +291,46 @@ FED_TEST(blocks_of_nothing_come_back) {
             assert_fed_ok(fedcodec_axpy(on_unit(u), copy, len, 2.0f, y, MANY));
             assert_true(y[0] == 3.0f * x[0] && y[MANY - 1] == 3.0f * x[MANY - 1]);
             free(copy);
+        }
+    }
+}
+
+FED_TEST(zeros_leave_what_they_are_added_to_alone) {
+    enum { MANY = 3 * 64 + 5 };
+    for (size_t filled = 0; filled <= MANY; filled++) { /* then a value that is not zero */
+        float x[MANY], y[MANY];
+        uint8_t dst[5 * MANY];
+        for (size_t i = 0; i < MANY; i++) {
+            x[i] = i == filled ? 0x1p-6f : i % 3 == 0 ? 0.0f : i % 3 == 1 ? 0x1p-9f : -0x1p-9f;
+        }
+        size_t len = encode(10, x, MANY, dst);
+        for (size_t u = 0; on_unit(u) != NULL; u++) {
+            for (size_t i = 0; i < MANY; i++) {
+                y[i] = -0.0f;
+            }
+            assert_fed_ok(fedcodec_axpy(on_unit(u), dst, len, 2.0f, y, MANY));
+            for (size_t i = 0; i < MANY; i++) {
+                assert_true(i == filled ? y[i] == 0x1p-5f : y[i] == 0.0f && signbit(y[i]));
+            }
+        }
+    }
+}
+
+/* Blocks of each kind, in any order and at any place of a message. */
+FED_TEST(blocks_of_few_bits_and_of_many_are_coded_as_in_the_paper) {
+    static const uint32_t least[] = {90, 117, 119, 121, 125}, most[] = {118, 120, 122, 126, 128};
+    static float x[MOST];
+    fed_rng rng;
+    fed_rng_init(&rng, 5, 1, 4);
+    for (unsigned e = 1; e <= 15; e++) {
+        for (size_t i = 0, kind = 0; i < MOST; i++) {
+            kind = i % 64 == 0 ? fed_rng_below(&rng, 5) : kind;
+            uint32_t exponent = least[kind] + fed_rng_below(&rng, most[kind] - least[kind]);
+            x[i] = from_bits(fed_rng_below(&rng, 2) << 31 | exponent << 23 |
+                             fed_rng_below(&rng, 1u << 23));
+        }
+        for (size_t u = 0; on_unit(u) != NULL; u++) {
+            assert_as_the_paper_on(on_unit(u), e, x, MOST - e);
         }
     }
 }
