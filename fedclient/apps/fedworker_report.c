@@ -203,8 +203,9 @@ static void write_spread(fed_writer *out, const fedworker_result *result) {
 
 static void write_all(fed_writer *out, const fedworker_result *result, const feddc_times *sum) {
     const fedworker_options *o = result->job->o;
-    uint64_t zeroed = 0, coded = 0;
+    uint64_t zeroed = 0, coded = 0, steps = 0;
     for (uint32_t r = 0; r < result->workers; r++) {
+        steps += result->tally[r].steps;
         zeroed += result->tally[r].zeroed;
         coded += result->tally[r].coded;
     }
@@ -228,7 +229,7 @@ static void write_all(fed_writer *out, const fedworker_result *result, const fed
     write_times(out, result, sum);
     fed_write_printf(
         out, "  \"counted_steps\": %" PRIu64 ",\n  \"coded\": %" PRIu64 ",\n  \"zeroed\": %.6g,\n",
-        result->tally[0].steps, coded, coded > 0 ? (double)zeroed / (double)coded : 0);
+        steps / result->workers, coded, coded > 0 ? (double)zeroed / (double)coded : 0);
     write_spread(out, result);
     write_list(out, "sent_bytes", result, offsetof(feddc_worker_tally, sent_bytes), ",");
     write_list(out, "received_bytes", result, offsetof(feddc_worker_tally, received_bytes), "");

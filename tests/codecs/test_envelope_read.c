@@ -34,7 +34,7 @@ FED_TEST(heads_that_are_none_are_refused) {
     fed_error err = {0};
     assert_fed_status(open_bytes("\xfe\xdd\x02\x00\x00", 5, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x01\x00\x00", 5, &e, &err), FED_EVERSION);
-    assert_fed_says(err, "envelope of version 1; this build reads versions 2 and 3");
+    assert_fed_says(err, "envelope of version 1; this build reads versions 2 to 5");
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00", 4, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00\x01\x01\x00", 7, &e, &err),
                       FED_EFORMAT); /* the frame has 2 bytes, but the shortest has 3 */
