@@ -368,11 +368,14 @@ static void encode_private(const fed_assignment *work, const fedcodec *codec, co
 void device_encode(const fed_assignment *work, const float *x, uint32_t samples, fed_writer *w) {
     fed_error err = {0};
     fed_arch arch;
-    fedcodec codec;
+    fedcodec codec[2];
     must(fed_arch_parse(work->task.model, &arch, &err), &err);
-    must(fedcodec_parse(work->task.codec_up, &codec, &err), &err);
-    if (fedcodec_is_ring(codec.vtable)) {
-        encode_private(work, &codec, x, arch.layout.size, w);
+    must(fedcodec_parse_pair(work->task.codec_up, work->task.codec_variates, codec, &err), &err);
+    if (codec->variates != NULL) {
+        fed_arch_code_variates(&arch);
+    }
+    if (fedcodec_is_ring(codec->vtable)) {
+        encode_private(work, codec, x, arch.layout.size, w);
         fed_arch_free(&arch);
         return;
     }
@@ -381,11 +384,11 @@ void device_encode(const fed_assignment *work, const float *x, uint32_t samples,
                                       .lease = work->lease,
                                       .samples = samples,
                                       .loss = 0.5f});
-    size_t work_size = fedcodec_envelope_work_size(&codec, &arch.layout, work->task.small_tensor);
+    size_t work_size = fedcodec_envelope_work_size(codec, &arch.layout, work->task.small_tensor);
     void *memory = malloc(work_size + 1);
     float *residual = calloc(arch.layout.size, sizeof *residual);
-    must(fedcodec_envelope_encode(&codec, &arch.layout, work->task.small_tensor, residual, x,
-                                  memory, w),
+    must(fedcodec_envelope_encode(codec, &arch.layout, work->task.small_tensor, residual, x, memory,
+                                  w),
          &err);
     free(residual);
     free(memory);
