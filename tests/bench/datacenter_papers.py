@@ -11,7 +11,8 @@
 
     --build DIR   where bin/fedworker is (build/release)      --data DIR   MNIST (FED_MNIST_DIR, or build/data/mnist)
     --steps N     of each training for accuracy (600)         --quick      few steps, one rate: does the command work?
-    --timed N     steps of overlap's trainings (40)
+    --timed N     steps of overlap's trainings (40)           --rates R,R    of 3lc (10mbit,100mbit,1gbit)
+    --only TEXT   designs of 3lc whose name contains TEXT
 
 Accuracy is measured with threads of one process, because all links give the same bits; times with processes in network
 namespaces, which need root. Times are means of a step, from fedworker's summary.
@@ -100,10 +101,12 @@ def bits(summary):
 
 
 def table_3lc(trainer, options):
-    rates = ["100mbit"] if options.quick else ["10mbit", "100mbit", "1gbit"]
+    rates = ["100mbit"] if options.quick else options.rates.split(",")
     base = {}
     print(f"{'design':14s} {'accuracy':>9s} {'bits':>6s}" + "".join(f" {rate:>9s} {'speed-up':>8s}" for rate in rates))
     for name, words in DESIGNS:
+        if options.only not in name:
+            continue
         accuracy = trainer.here([*LENET, *words])
         row = f"{name:14s} {percent(accuracy):>9s} {bits(accuracy) if accuracy else float('nan'):6.2f}"
         for rate in rates:
@@ -250,6 +253,8 @@ def main():
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--timed", type=int, default=TIMED_STEPS["1gbit"])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rates", default="10mbit,100mbit,1gbit")
+    parser.add_argument("--only", default="")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("datacenter_papers.py: namespaces and tc need root")
