@@ -1,5 +1,6 @@
 /* One hostile device among nine honest ones, whose updates travel in codecs that lengthen them.
- * With each strategy the device must gain no more than with float32. */
+ * With each strategy the device must gain no more than with float32. And updates whose control
+ * variates are none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -190,6 +191,54 @@ FED_TEST_WITH(who_reaches_furthest_is_named_with_the_true_norm, world *w) {
                                                          note_furthest, &f, &err));
         assert_true(f.times < ROUNDS && fabs(f.norm / 0.5625 - 1) < 0.1);
     }
+}
+
+enum { SMALL = 6 };
+
+static void refused(coordinator *c, const test_device *d, fed_writer *body) {
+    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", body->data, body->len);
+    assert_int_equal(a.status, 400);
+    assert_string_equal(a.error, "bad_update");
+    answer_free(&a);
+    fed_writer_free(body);
+}
+
+/* Control variates with a codec of their own are checked as the weights are, and counted with
+ * them. */
+FED_TEST_WITH(control_variates_that_are_none_are_refused, world *w) {
+    static const char task[] = "{\"model\": \"input 2 | dense 2 | scaffold\","
+                               " \"optimizer\": \"sgd:lr=0.1+scaffold\", \"small_tensor\": 0,"
+                               " \"codec_up\": \"float32\", \"codec_variates\": \"float32\","
+                               " \"rounds\": 2, \"cohort\": 1, \"minimum\": 1}";
+    static const char *const others[] = {"", "int8", "eden"};
+    static const float both[2 * SMALL] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
+    coordinator *c = &w->c;
+    coordinator_task(c, task);
+    const fed_assignment work = device_ask_work(c, &w->d[0]);
+    fed_writer body;
+    fed_writer_growing(&body);
+    device_encode(&work, both, 1, &body);
+    const size_t whole = body.len;
+    fed_writer_free(&body);
+
+    for (size_t len = 0; len < whole; len++) {
+        device_encode(&work, both, 1, &body);
+        body.len = len;
+        refused(c, &w->d[0], &body);
+    }
+    device_encode(&work, both, 1, &body);
+    memset(body.data + body.len - 4, 0xff, 4);
+    refused(c, &w->d[0], &body);
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        fed_assignment other = work;
+        snprintf(other.task.codec_variates, sizeof other.task.codec_variates, "%s", others[k]);
+        device_encode(&other, both, 1, &body);
+        refused(c, &w->d[0], &body);
+    }
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
+    assert_int_equal(device_upload(c, &w->d[0], &work, both, 1, NULL), 200);
+    const float *values = fedserver_rounds_front(&c->server->rounds)->versions.values;
+    assert_true(values[2 * SMALL - 1] == 2);
 }
 
 int main(void) {

@@ -260,45 +260,6 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->sum.samples, 0);
 }
 
-/* Control variates with a codec of their own are checked as the weights are, and counted with
- * them. */
-static void control_variates_that_are_none_are_refused(void **state) {
-    static const char task[] = "{\"model\": \"input 2 | dense 2 | scaffold\","
-                               " \"optimizer\": \"sgd:lr=0.1+scaffold\", \"small_tensor\": 0,"
-                               " \"codec_up\": \"float32\", \"codec_variates\": \"float32\","
-                               " \"rounds\": 2, \"cohort\": 1, \"minimum\": 1}";
-    static const char *const others[] = {"", "int8", "eden"};
-    static const float both[2 * PARAMETERS] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
-    coordinator *c = *state;
-    test_device d = coordinator_enrol(c);
-    coordinator_task(c, task);
-    const fed_assignment work = device_ask_work(c, &d);
-    fed_writer w;
-    fed_writer_growing(&w);
-    device_encode(&work, both, 1, &w);
-    const size_t whole = w.len;
-    fed_writer_free(&w);
-
-    for (size_t len = 0; len < whole; len++) {
-        device_encode(&work, both, 1, &w);
-        w.len = len;
-        upload_expect(c, &d, &w, 400, "bad_update");
-    }
-    device_encode(&work, both, 1, &w);
-    memset(w.data + w.len - 4, 0xff, 4);
-    upload_expect(c, &d, &w, 400, "bad_update");
-    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
-        fed_assignment other = work;
-        snprintf(other.task.codec_variates, sizeof other.task.codec_variates, "%s", others[k]);
-        device_encode(&other, both, 1, &w);
-        upload_expect(c, &d, &w, 400, "bad_update");
-    }
-    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
-    assert_int_equal(device_upload(c, &d, &work, both, 1, NULL), 200);
-    const float *values = fedserver_rounds_front(&c->server->rounds)->versions.values;
-    assert_true(values[2 * PARAMETERS - 1] == 2);
-}
-
 static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void **state) {
     coordinator *c = *state;
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
@@ -799,7 +760,6 @@ int main(void) {
         WITH_COORDINATOR(devices_of_any_size_count),
         WITH_COORDINATOR(updates_that_can_not_count_say_why),
         WITH_COORDINATOR(bytes_that_are_no_update_are_refused),
-        WITH_COORDINATOR(control_variates_that_are_none_are_refused),
         WITH_COORDINATOR(a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted),
         WITH_COORDINATOR(a_lease_of_an_abandoned_attempt_is_not_given_again),
         WITH_COORDINATOR(a_deadline_counts_for_requests_that_come_before_the_tick),
