@@ -22,11 +22,11 @@ typedef struct part {
  * holds one tensor; 0 at first. */
 static part next_part(const fed_layout *layout, const fedcodec_envelope *envelope, size_t *k) {
     const uint64_t frames = fedcodec_section_frames(envelope);
-    const size_t section = frames > 0 ? (size_t)(envelope->next / frames) : 0;
-    if (envelope->next == frames * fedcodec_envelope_sections(envelope)) {
+    if (frames == 0 || envelope->next == frames * fedcodec_envelope_sections(envelope)) {
         return (part){.offset = fedcodec_statistics_offset(layout),
                       .n = fedcodec_statistics_size(layout)};
     }
+    const size_t section = (size_t)(envelope->next / frames);
     if ((envelope->next + 1) % frames == 0 && envelope->small > 0) {
         return (part){.section = section, .n = fedcodec_group_size(layout, envelope->small)};
     }

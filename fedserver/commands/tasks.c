@@ -68,10 +68,9 @@ static fed_status print_promise(fedserver *server, uint64_t id, fed_error *err) 
 /* Tell what stays on the devices, before one of them trains it. */
 static void print_private(const fedserver_needs *needs) {
     if (needs->own_values > 0) {
-        printf("private layers: %llu of %llu values stay on each device, and %llu travel\n",
-               (unsigned long long)needs->own_values,
-               (unsigned long long)(needs->values + needs->own_values),
-               (unsigned long long)needs->values);
+        const unsigned long long own = needs->own_values, values = needs->values;
+        printf("private layers: %llu of %llu values stay on each device, and %llu travel\n", own,
+               values + own, values);
     }
 }
 
