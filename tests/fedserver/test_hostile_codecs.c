@@ -195,14 +195,6 @@ FED_TEST_WITH(who_reaches_furthest_is_named_with_the_true_norm, world *w) {
 
 enum { SMALL = 6 };
 
-static void refused(coordinator *c, const test_device *d, fed_writer *body) {
-    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", body->data, body->len);
-    assert_int_equal(a.status, 400);
-    assert_string_equal(a.error, "bad_update");
-    answer_free(&a);
-    fed_writer_free(body);
-}
-
 /* Control variates with a codec of their own are checked as the weights are, and counted with
  * them. */
 FED_TEST_WITH(control_variates_that_are_none_are_refused, world *w) {
@@ -224,16 +216,16 @@ FED_TEST_WITH(control_variates_that_are_none_are_refused, world *w) {
     for (size_t len = 0; len < whole; len++) {
         device_encode(&work, both, 1, &body);
         body.len = len;
-        refused(c, &w->d[0], &body);
+        device_expect(c, &w->d[0], &body, 400, "bad_update");
     }
     device_encode(&work, both, 1, &body);
     memset(body.data + body.len - 4, 0xff, 4);
-    refused(c, &w->d[0], &body);
+    device_expect(c, &w->d[0], &body, 400, "bad_update");
     for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
         fed_assignment other = work;
         snprintf(other.task.codec_variates, sizeof other.task.codec_variates, "%s", others[k]);
         device_encode(&other, both, 1, &body);
-        refused(c, &w->d[0], &body);
+        device_expect(c, &w->d[0], &body, 400, "bad_update");
     }
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
     assert_int_equal(device_upload(c, &w->d[0], &work, both, 1, NULL), 200);

@@ -212,15 +212,6 @@ static void updates_that_can_not_count_say_why(void **state) {
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
 }
 
-static void upload_expect(coordinator *c, const test_device *d, fed_writer *w, int status,
-                          const char *word) {
-    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", w->data, w->len);
-    assert_int_equal(a.status, status);
-    assert_string_equal(a.error, word);
-    answer_free(&a);
-    fed_writer_free(w);
-}
-
 static void bytes_that_are_no_update_are_refused(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -235,27 +226,27 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     for (size_t len = 0; len < whole; len++) {
         device_encode(&work, ones, 1, &w);
         w.len = len;
-        upload_expect(c, &d, &w, 400, "bad_update");
+        device_expect(c, &d, &w, 400, "bad_update");
     }
     device_encode(&work, ones, 1, &w);
     fed_write_u8(&w, 0);
-    upload_expect(c, &d, &w, 400, "bad_update");
+    device_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
     for (size_t k = 0; k <= FED_OWN_BYTES; k++) {
         fed_write_u8(&w, 0);
     }
-    upload_expect(c, &d, &w, 413, "too_large");
+    device_expect(c, &d, &w, 413, "too_large");
     device_encode(&work, ones, 1, &w);
     memset(w.data + fedserver_intake_head_bytes(), 0xa5, w.len - fedserver_intake_head_bytes());
-    upload_expect(c, &d, &w, 400, "bad_update");
+    device_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
     memset(w.data + w.len - 4, 0xff, 4);
-    upload_expect(c, &d, &w, 400, "bad_update");
+    device_expect(c, &d, &w, 400, "bad_update");
     fed_assignment other = work;
     snprintf(other.task.codec_up, sizeof other.task.codec_up, "sbc:p=0.5");
     other.task.small_tensor = 0;
     device_encode(&other, ones, 1, &w);
-    upload_expect(c, &d, &w, 400, "bad_update");
+    device_expect(c, &d, &w, 400, "bad_update");
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->sum.samples, 0);
 }

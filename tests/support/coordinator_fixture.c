@@ -395,6 +395,15 @@ void device_encode(const fed_assignment *work, const float *x, uint32_t samples,
     fed_arch_free(&arch);
 }
 
+void device_expect(coordinator *c, const test_device *d, fed_writer *body, int status,
+                   const char *word) {
+    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", body->data, body->len);
+    assert_int_equal(a.status, status);
+    assert_string_equal(a.error, word);
+    answer_free(&a);
+    fed_writer_free(body);
+}
+
 int device_upload(coordinator *c, const test_device *d, const fed_assignment *work, const float *x,
                   uint32_t samples, char word[32]) {
     fed_writer body;

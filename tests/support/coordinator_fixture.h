@@ -141,6 +141,10 @@ fed_assignment device_say(coordinator *c, const test_device *d, const fed_checki
 
 fed_assignment device_ask_work(coordinator *c, const test_device *d);
 
+/** Upload a body, which must be answered so; and free it. */
+void device_expect(coordinator *c, const test_device *d, fed_writer *body, int status,
+                   const char *word);
+
 /** Append an update of x[n] to w, encoded with the task's codec. */
 void device_encode(const fed_assignment *work, const float *x, uint32_t samples, fed_writer *w);
 
