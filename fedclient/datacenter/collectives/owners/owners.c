@@ -74,8 +74,9 @@ static fed_status use_raw_pull(owners *o, owners_shard *s, const feddc_event *ev
                                fed_error *err) {
     if (event->len != s->shard->n * sizeof(float)) {
         return fed_fail(err, FED_EFORMAT,
-                        "rank %u sent a sum of %zu bytes for a shard of %zu values", event->peer,
-                        event->len, s->shard->n);
+                        "rank %u sent a sum of %zu bytes for a shard of %zu values: all workers "
+                        "need the same release",
+                        event->peer, event->len, s->shard->n);
     }
     s->pull = *event;
     owners_learn_replica(o, s, (const float *)(const void *)event->data);

@@ -283,8 +283,10 @@ static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, f
     }
     bool raw = feddc_coder_is_raw(o->job.push, s->shard, s->plain);
     if (raw && event->len != s->shard->n * sizeof(float)) {
-        return fed_fail(err, FED_EFORMAT, "rank %u pushed %zu bytes for a shard of %zu values",
-                        event->peer, event->len, s->shard->n);
+        return fed_fail(
+            err, FED_EFORMAT,
+            "rank %u pushed %zu bytes for a shard of %zu values: all workers need the same release",
+            event->peer, event->len, s->shard->n);
     }
     s->push[event->peer] = *event;
     return FED_OK;
