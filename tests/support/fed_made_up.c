@@ -37,6 +37,7 @@ static void make_up_round(sim_log *log, size_t rounds, double rate, fed_rng *rng
     if (r->round % 2 == 0 || r->round == rounds) {
         r->test_loss = 2.3 * exp(-n / (10 / rate)) + 0.06 + 0.01 * dice(rng);
         r->accuracy = 0.985 - 0.88 * exp(-n / (6 / rate)) - 0.006 * dice(rng);
+        r->worst_tenth = r->accuracy - 0.1;
     }
 }
 

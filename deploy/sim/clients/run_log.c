@@ -3,6 +3,7 @@
 #include "deploy/sim/clients/run_log.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "fed/clock.h"
 
@@ -103,6 +104,29 @@ void sim_note_checkin(sim_clients *clients, int64_t now_ms) {
     }
 }
 
+/** Return the mean accuracy of the worst tenth of the clients on what they hold back; NAN: models
+ * are not measured there. */
+static fed_status worst_tenth(const sim_clients *clients, double *worst) {
+    const uint32_t count = clients->options->clients;
+    *worst = (double)NAN;
+    if (!sim_measures_clients(clients->options)) {
+        return FED_OK;
+    }
+    double *accuracy = malloc(count * sizeof *accuracy + 1);
+    FED_REQUIRE(accuracy != NULL, FED_ENOMEM);
+    size_t n = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        if (clients->client[k].kept.held > 0) {
+            accuracy[n++] = clients->client[k].kept.shared;
+        }
+    }
+    if (n > 0) {
+        (void)sim_mean_of(accuracy, n, worst);
+    }
+    free(accuracy);
+    return FED_OK;
+}
+
 fed_status sim_note_measured(sim_clients *clients, uint32_t version, double accuracy, double loss) {
     clients->kept.evaluated = version;
     clients->kept.accuracy = accuracy;
@@ -112,6 +136,7 @@ fed_status sim_note_measured(sim_clients *clients, uint32_t version, double accu
         FED_REQUIRE(row != NULL, FED_ENOMEM);
         row->accuracy = clients->kept.accuracy;
         row->test_loss = clients->kept.test_loss;
+        FED_TRY(worst_tenth(clients, &row->worst_tenth));
     }
     return FED_OK;
 }

@@ -20,6 +20,7 @@ const sim_measure_words sim_measure_word[SIM_MEASURES] = {
     [SIM_BOTH] = {"sent and received by all clients", "bytes both ways", SIM_BYTES},
     [SIM_TIME] = {"virtual time", "virtual time", SIM_SECONDS},
     [SIM_ACCURACY] = {"Test accuracy", "", SIM_PERCENT},
+    [SIM_WORST] = {"Accuracy of the worst tenth of the clients", "", SIM_PERCENT},
     [SIM_ERROR] = {"Test error", "", SIM_PERCENT},
     [SIM_TEST_LOSS] = {"Test loss", "test", SIM_PLAIN},
     [SIM_TRAIN_LOSS] = {"Training loss", "training", SIM_PLAIN},
@@ -44,6 +45,8 @@ static double of_round(const sim_log *log, size_t k, sim_measure what) {
         return r->virtual_s;
     case SIM_ACCURACY:
         return r->accuracy;
+    case SIM_WORST:
+        return r->worst_tenth;
     case SIM_ERROR:
         return 1 - r->accuracy;
     case SIM_TEST_LOSS:

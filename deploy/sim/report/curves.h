@@ -12,6 +12,7 @@ typedef enum sim_measure {
     SIM_BOTH, /* bytes sent and received by all clients so far */
     SIM_TIME, /* virtual seconds so far */
     SIM_ACCURACY,
+    SIM_WORST, /* accuracy of the worst tenth of the clients */
     SIM_ERROR, /* 1 - accuracy, for a logarithmic axis, which tells good models apart */
     SIM_TEST_LOSS,
     SIM_TRAIN_LOSS,

@@ -123,6 +123,7 @@ static const plot plots[] = {
     {SIM_UP, {SIM_ACCURACY}, 1},
     {SIM_BOTH, {SIM_ACCURACY}, 1},
     {SIM_TIME, {SIM_ACCURACY}, 1},
+    {SIM_ROUND, {SIM_WORST}, 1},
     {SIM_ROUND, {SIM_ERROR}, 1},
     {SIM_ROUND, {SIM_TEST_LOSS, SIM_TRAIN_LOSS}, 2},
     {SIM_ROUND, {SIM_BITS_UP, SIM_BITS_DOWN}, 2},
@@ -158,9 +159,21 @@ static bool has_accuracy(const sim_result *runs, size_t count) {
     return some;
 }
 
+/** Return whether a model was measured on what clients hold back. */
+static bool has_worst(const sim_result *runs, size_t count) {
+    bool some = false;
+    for (size_t k = 0; k < count; k++) {
+        for (size_t r = 0; r < runs[k].log.round_count; r++) {
+            some = some || !isnan(runs[k].log.rounds[r].worst_tenth);
+        }
+    }
+    return some;
+}
+
 static bool has_plot(const sim_result *runs, size_t count, const plot *p) {
     const bool of_accuracy = p->y[0] == SIM_ACCURACY || p->y[0] == SIM_ERROR;
     return (p->x != SIM_TIME || has_time(runs, count)) &&
+           (p->y[0] != SIM_WORST || has_worst(runs, count)) &&
            (!of_accuracy || has_accuracy(runs, count));
 }
 

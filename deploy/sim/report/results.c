@@ -17,7 +17,7 @@
 
 const char sim_rounds_header[] =
     "round,virtual_s,wall_s,accuracy,test_loss,train_loss,counted,refused,broken,up_bytes,"
-    "down_bytes,update_bytes,delta_bytes,bits_per_value_up,bits_per_value_down,clip\n";
+    "down_bytes,update_bytes,delta_bytes,bits_per_value_up,bits_per_value_down,clip,worst_tenth\n";
 const char sim_clients_header[] =
     "client,up_bytes,down_bytes,counted,refused,broken,samples,busy_s,present,identical\n";
 const char sim_personal_header[] = "client,held,shared_accuracy,personal_accuracy\n";
@@ -155,6 +155,7 @@ static void write_rounds(const sim_log *log, fed_writer *w) {
         write_number(w, bits_of(r->update_bytes, n * r->counted));
         write_number(w, bits_of(r->delta_bytes, n));
         write_number(w, r->clip > 0 ? r->clip : (double)NAN);
+        write_number(w, r->worst_tenth);
         fed_write_printf(w, "\n");
     }
 }

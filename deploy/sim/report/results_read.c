@@ -10,7 +10,7 @@
 #include "deploy/sim/report/results.h"
 #include "fed/file.h"
 
-enum { FILE_LIMIT = 1 << 30, MOST_FIELDS = 16 };
+enum { FILE_LIMIT = 1 << 30, MOST_FIELDS = 17 };
 
 typedef fed_status (*take_row)(sim_log *log, const double *field);
 
@@ -96,7 +96,8 @@ static fed_status take_round(sim_log *log, const double *field) {
                          .down_bytes = whole(field[10]),
                          .update_bytes = whole(field[11]),
                          .delta_bytes = whole(field[12]),
-                         .clip = field[15] > 0 ? field[15] : 0};
+                         .clip = field[15] > 0 ? field[15] : 0,
+                         .worst_tenth = field[16]};
     return FED_OK;
 }
 

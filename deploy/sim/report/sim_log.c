@@ -26,7 +26,8 @@ fed_status sim_log_add(sim_log *log, sim_round **round) {
     log->attended = attended;
     memset(attended + log->round_count * row, 0, row);
     *round = &rounds[log->round_count++];
-    **round = (sim_round){.test_loss = (double)NAN, .accuracy = (double)NAN};
+    **round =
+        (sim_round){.test_loss = (double)NAN, .accuracy = (double)NAN, .worst_tenth = (double)NAN};
     return FED_OK;
 }
 
@@ -63,13 +64,12 @@ static int compare_shares(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/** Sort, and return the mean of all; *worst: the mean of the smallest tenth, one at least. */
-static double mean_of(double *share, size_t n, double *worst) {
+double sim_mean_of(double *accuracy, size_t n, double *worst) {
     const size_t tenth = (n + 9) / 10;
     double sum = 0;
-    qsort(share, n, sizeof *share, compare_shares);
+    qsort(accuracy, n, sizeof *accuracy, compare_shares);
     for (size_t k = 0; k < n; k++) {
-        sum += share[k];
+        sum += accuracy[k];
         *worst = k + 1 == tenth ? sum / (double)tenth : *worst;
     }
     return sum / (double)n;
@@ -96,9 +96,9 @@ fed_status sim_log_personal(const sim_log *log, sim_personal *p) {
     }
     *p = (sim_personal){.clients = n};
     if (n > 0) {
-        p->shared = mean_of(share, n, &p->shared_worst);
+        p->shared = sim_mean_of(share, n, &p->shared_worst);
         p->shared_variance = variance_of(share, n, p->shared);
-        p->personal = mean_of(share + log->client_count, n, &p->personal_worst);
+        p->personal = sim_mean_of(share + log->client_count, n, &p->personal_worst);
     }
     free(share);
     return FED_OK;

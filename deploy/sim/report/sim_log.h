@@ -37,6 +37,9 @@ typedef struct sim_round {
      * NAN: this model was not measured, or has only a loss. */
     double accuracy;
     double clip; /* of a task that promises an epsilon; else 0 */
+    /* Mean accuracy of the tenth of the clients whom this model serves worst, on what they hold
+     * back. NAN: this model was not measured on clients. */
+    double worst_tenth;
 } sim_round;
 
 #pragma GCC diagnostic pop
@@ -70,7 +73,7 @@ typedef struct sim_log {
 } sim_log;
 
 size_t sim_log_row(size_t clients);
-/** Add a round. *round becomes its row, all 0, except that test_loss and accuracy are NAN. */
+/** Add a round. *round becomes its row, all 0, except that what was not measured is NAN. */
 fed_status sim_log_add(sim_log *log, sim_round **round) FED_CHECKED;
 void sim_log_attend(sim_log *log, size_t round_index, size_t client);
 bool sim_log_attended(const sim_log *log, size_t round_index, size_t client);
@@ -79,6 +82,10 @@ double sim_log_accuracy(const sim_log *log);
 
 /** Return the test loss of the last model that was measured; NAN: no model was. */
 double sim_log_test_loss(const sim_log *log);
+
+/** Sort accuracies of clients, and return their mean; *worst: the mean of the smallest tenth, of
+ * one at least. n > 0. */
+double sim_mean_of(double *accuracy, size_t n, double *worst);
 
 /** How good models are for each client: on the samples that it held back. */
 typedef struct sim_personal {

@@ -67,6 +67,14 @@ static void read_results(const char *name, char *text, size_t cap) {
     free(data);
 }
 
+static bool shows_worst_tenth(const char *run) {
+    char command[600];
+    snprintf(command, sizeof command,
+             "grep -q 'Accuracy of the worst tenth of the clients' %s/%s/report.html",
+             sim.directory, run);
+    return system(command) == 0;
+}
+
 /* What a client measures when it makes a personal model is another path to the same figures. */
 FED_TEST(models_are_measured_on_what_each_client_holds_back) {
     char theirs[2000], ours[2000], summary[4000];
@@ -96,6 +104,12 @@ FED_TEST(models_are_measured_on_what_each_client_holds_back) {
     assert_non_null(accuracy);
     assert_true(fabs(strtod(accuracy + 17, NULL) - correct / samples) < 1e-6);
     assert_non_null(strstr(summary, "\"shared_variance\": "));
+    read_results("shared/rounds.csv", theirs, sizeof theirs);
+    const char *worst = strstr(summary, "\"shared_worst_tenth\": ");
+    assert_non_null(worst); /* the last cell of the table is that of the last model */
+    assert_true(fabs(strtod(worst + 22, NULL) - strtod(strrchr(theirs, ',') + 1, NULL)) < 1e-8);
+    assert_true(shows_worst_tenth("shared"));
+    assert_false(shows_worst_tenth("own"));
     assert_non_null(strstr(summary, "\"personal_accuracy\": null"));
     assert_runs(&sim, "report own shared", 0, "worst tenth");
     assert_runs(&sim, "report stopped one", 0, "");

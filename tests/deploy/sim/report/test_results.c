@@ -90,7 +90,7 @@ static void rounds_and_clients_come_back_as_they_were(void **state) {
         assert_int_equal(a->update_bytes, b->update_bytes);
         assert_int_equal(a->delta_bytes, b->delta_bytes);
         assert_true(same(a->accuracy, b->accuracy) && same(a->test_loss, b->test_loss) &&
-                    same(a->train_loss, b->train_loss));
+                    same(a->train_loss, b->train_loss) && same(a->worst_tenth, b->worst_tenth));
         for (size_t c = 0; c < 30; c++) {
             assert_int_equal(sim_log_attended(&w->log, k, c), sim_log_attended(&back.log, k, c));
         }
