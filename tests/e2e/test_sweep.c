@@ -37,6 +37,15 @@ static const char lossy_task[] =
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"deadline_s\": 60, \"small_tensor\": 0 }";
 
+/* SCAFFOLD: half of the values are a control variate, with a codec of its own both ways. All three
+ * updates count in every round. */
+#define VARIATES_MODEL MODEL " | scaffold"
+static const char variates_task[] =
+    "{ \"model\": \"" VARIATES_MODEL "\", \"initial\": \"zeros.safetensors\","
+    " \"codec_up\": \"topk:p=0.4\", \"codec_variates\": \"topk:p=0.3\","
+    " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
+    " \"optimizer\": \"sgd:lr=0.1+scaffold\", \"deadline_s\": 60, \"small_tensor\": 0 }";
+
 /* Updates of this task are kept in a segment file. */
 #define LARGE_MODEL "input 128 | dense 136"
 static const char large_task[] =
@@ -279,6 +288,11 @@ static const struct sweep_case {
      "lossy",
      {THREE(lossy_task, MODEL)},
      41,
+     true},
+    {"nothing is lost of control variates",
+     "variates",
+     {THREE(variates_task, VARIATES_MODEL), .variates = true},
+     61,
      true},
     {"nothing is lost where updates are large",
      "large",

@@ -56,6 +56,7 @@ typedef struct federation_setup {
     unsigned job_after; /* number of acknowledged updates before the job starts */
     unsigned layout;    /* FEDERATION_MIGRATE: layout version of the database: 1, 7 or 8 */
     char token[FEDERATION_DEVICES][FEDSERVER_TOKEN];
+    bool variates;    /* the task has codec_variates, and the model scaffold */
     bool helper_errs; /* planted fault: each of the helper's replies is another one */
     bool helped;      /* the task is private and has a helper, for whose key its text has HELPER */
     bool noisy;       /* the task promises an epsilon: what is released has noise */

@@ -628,10 +628,14 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
         return;
     }
     assert_fed_ok_err(fed_arch_parse(f->setup->model, &arch, &err));
+    if (f->setup->variates) {
+        fed_arch_code_variates(&arch);
+    }
     check_counts(f, status);
     check_history(f, status);
     const json_t *task = json_object_get(status, "task");
-    bool plain = strcmp(json_string_value(json_object_get(task, "codec_down")), "float32") == 0;
+    const char *down = json_string_value(json_object_get(task, "codec_down"));
+    const bool plain = strcmp(down, "float32") == 0 && !f->setup->variates;
     if (!f->placed) {
         federation_order_place(f, status);
     }
