@@ -6,6 +6,7 @@
     datacenter_trainings.py run hdc        INCEPTIONN, figures 13 and 14, table III: HDC on MNIST, 4 workers, 10,000 steps
     datacenter_trainings.py run cdsgd      CD-SGD, figure 6: LeNet on MNIST, 2 and 4 workers, the paper's threshold and rates
     datacenter_trainings.py run rates      CD-SGD: at which rates a local step diverges, and plain SGD; 938 steps, 2 workers
+    datacenter_trainings.py run kstep      CD-SGD, figure 9: ResNet-20 on CIFAR-10, 2 workers, k of 2 to 20; 30 epochs
     datacenter_trainings.py lines 3lc      seconds of a step of each design at 10 Mbit, 100 Mbit and 1 Gbit (as root)
     datacenter_trainings.py page NAME      print the tables of docs/results/workers-NAME.md, and write data/workers-NAME.svg
 
@@ -131,8 +132,18 @@ def rates() -> Figure:
     return Figure("build/data/mnist", words, 938, 469, designs, {last: 3750})
 
 
+def kstep() -> Figure:
+    # figure 9, section 4.3. The paper names no rates for ResNet-20; these are those of its Inception-BN on the same data
+    words = ["--model", "resnet20", "--dataset", "cifar10", "--normalise", "--augment", "crop=4,flip=1", "--workers", "2",
+             "--batch", "32", "--optimizer", "sgd:lr=0.4", "--collective", "star"]
+    designs = {"ssgd": ["--sync", "ssgd"], "bitsgd": ["--sync", "bitsgd", "--codec", "twobit:t=0.5"]}
+    for k in (2, 5, 20):
+        designs[f"cdsgd, k = {k}"] = ["--sync", f"cdsgd:n=20,k={k}", "--local-lr", "0.05", "--codec", "twobit:t=0.5"]
+    return Figure("build/data/cifar10", words, 23430, 781, designs)  # an epoch has 781 steps
+
+
 def figure_of(name: str, whole: bool) -> Figure:
-    return {"3lc": lambda: resnet(whole), "hdc": hdc, "cdsgd": lenet, "rates": rates}[name]()
+    return {"3lc": lambda: resnet(whole), "hdc": hdc, "cdsgd": lenet, "rates": rates, "kstep": kstep}[name]()
 
 
 def read_rows(path: str) -> list[Row]:
@@ -380,7 +391,7 @@ def plot(rows: list[Row], path: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "lines", "page"])
-    parser.add_argument("name", choices=["3lc", "hdc", "cdsgd", "rates"])
+    parser.add_argument("name", choices=["3lc", "hdc", "cdsgd", "rates", "kstep"])
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--data", default="")
     parser.add_argument("--results", default="docs/results/data")
