@@ -71,7 +71,7 @@ def resnet(whole: bool) -> Figure:
     designs["2 local steps"] = ["--sync", "local:n=2"]
     for s in ("1", "1.5", "1.75", "1.9"):
         designs[f"3lc:s={s}"] = coded(f"3lc:s={s}")
-    return Figure("build/data/cifar10", words, steps, 160, designs)
+    return Figure("build/data/cifar10", words, steps, 312, designs)  # an epoch has 156 steps
 
 
 def hdc() -> Figure:
