@@ -1,6 +1,7 @@
 /* fedworker train: one rank of a worker group, from its first weights to its last checkpoint. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,24 +237,67 @@ static fed_status save(rank *r, fed_error *err) {
                              err);
 }
 
-/* Measure the model on rank 0. The other ranks train on, and wait for rank 0's next gradients. */
-static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err) {
-    const fedworker_job *job = r->job;
-    double loss = 0;
-    if (!is_first(r)) {
-        return FED_OK;
+/* Measure the model on this rank's part of the test samples; of a text rank 0 has all. */
+static fed_status measure_part(const rank *r, fedtrain_score *part, fed_error *err) {
+    const size_t batch = r->job->o->app.batch;
+    const fedtrain_data *test = &r->job->samples.test;
+    const size_t ranks = feddc_worker_count(r->worker), k = feddc_worker_rank(r->worker);
+    const size_t first = test->set.count * k / ranks;
+    const size_t n = test->set.count * (k + 1) / ranks - first;
+    if (test->is_text || n == 0) {
+        return test->is_text && k == 0
+                   ? fedtrain_data_score(r->measuring, batch, test, r->weights.values, part, err)
+                   : FED_OK;
     }
+    fedtrain_shard shard = {.index = malloc(n * sizeof *shard.index), .count = n};
+    FED_REQUIRE(shard.index != NULL, FED_ENOMEM);
+    for (size_t i = 0; i < n; i++) {
+        shard.index[i] = (uint32_t)(first + i);
+    }
+    const fed_status status =
+        fedtrain_evaluate_shard(r->net, batch, &test->set, &shard, r->weights.values, part, err);
+    free(shard.index);
+    return status;
+}
+
+/* What ranks tell each other, also between machines of 32 and 64 bits. */
+typedef struct told_score {
+    uint64_t samples, correct;
+    double loss;
+} told_score;
+
+/* Measure the model, each rank a part. A loss that is not finite is an error of all ranks, so that
+ * none goes on without the others. */
+static fed_status measure(rank *r, fed_error *err) {
+    fedtrain_score own = {0}, part[FEDDC_RANKS];
+    told_score told[FEDDC_RANKS];
+    fed_error why = {0};
+    const fed_status status = measure_part(r, &own, &why);
+    if (status == FED_ENONFINITE) {
+        own = (fedtrain_score){.samples = 1, .loss = NAN};
+    } else if (status != FED_OK) {
+        return fed_fail(err, status, "%s", why.text);
+    }
+    const told_score mine = {own.samples, own.correct, (double)own.loss};
+    FED_TRY(feddc_worker_gather(r->worker, &mine, sizeof mine, told, err));
+    for (uint32_t k = 0; k < feddc_worker_count(r->worker); k++) {
+        part[k] = (fedtrain_score){.samples = (size_t)told[k].samples,
+                                   .correct = (size_t)told[k].correct,
+                                   .loss = (float)told[k].loss};
+    }
+    return fedtrain_score_join(part, feddc_worker_count(r->worker), &r->score, err);
+}
+
+static void print_score(const rank *r, uint32_t step, double seconds) {
+    double loss = 0;
     for (uint32_t k = 0; k < feddc_worker_count(r->worker); k++) {
         loss += r->tally[k].loss / feddc_worker_count(r->worker);
     }
-    FED_TRY(fedtrain_data_score(r->measuring != NULL ? r->measuring : r->net, job->o->app.batch,
-                                &job->samples.test, r->weights.values, &r->score, err));
     printf("epoch %" PRIu64 ", step %" PRIu32 ": training loss %.4f; test: ", epoch_before(r, step),
            step, loss);
-    app_score_print(&job->samples.test, &r->score);
+    app_score_print(&r->job->samples.test, &r->score);
     printf("; %.1f s\n", seconds);
     fflush(stdout);
-    return FED_OK;
 }
 
 /* Set *stops to whether any rank was told to stop. With all_here the ranks share memory for
@@ -302,7 +346,10 @@ static fed_status train(rank *r, fed_error *err) {
         FED_TRY(save(r, err));
         if (step == end || step >= r->steps) {
             const int64_t now_ms = fed_clock_monotonic_ms();
-            FED_TRY(measure(r, step, 1e-3 * (double)(now_ms - epoch_ms), err));
+            FED_TRY(measure(r, err));
+            if (is_first(r)) {
+                print_score(r, step, 1e-3 * (double)(now_ms - epoch_ms));
+            }
             epoch_ms = fed_clock_monotonic_ms();
         }
         if (step < r->steps) {

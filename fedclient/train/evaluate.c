@@ -109,6 +109,17 @@ fed_status fedtrain_evaluate_shard(fedtrain_net *net, size_t batch, const fedtra
     return evaluate(net, batch, set, shard, params, score, err);
 }
 
+fed_status fedtrain_score_join(const fedtrain_score *part, size_t count, fedtrain_score *whole,
+                               fed_error *err) {
+    tally t = {0};
+    for (size_t k = 0; k < count; k++) {
+        t.samples += part[k].samples;
+        t.correct += part[k].correct;
+        t.loss += (double)part[k].loss * (double)part[k].samples;
+    }
+    return tally_score(&t, whole, err);
+}
+
 /* A text cut into streams, so that each word to predict counts once. Streams have equal lengths,
  * except that the last ones may be shorter. */
 typedef struct cut {

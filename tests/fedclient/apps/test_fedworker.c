@@ -631,6 +631,26 @@ FED_TEST(another_number_of_workers_makes_the_same_passes) {
     }
 }
 
+/* The checkpoint has no step left, so each command only measures its model. */
+FED_TEST(each_worker_measures_a_part_of_the_test_samples) {
+    double accuracy[3], loss[3];
+    static const int workers[] = {1, 3, 7};
+    for (size_t k = 0; k < 3; k++) {
+        char args[400];
+        snprintf(args, sizeof args,
+                 TRAIN "--steps 9 --workers %d --checkpoint gang --resume --summary out.json",
+                 workers[k]);
+        assert_runs(&worker, args, 0, "step 9: ");
+        json_t *root = summary();
+        accuracy[k] = number(root, "test_accuracy");
+        loss[k] = number(root, "test_loss");
+        json_decref(root);
+        assert_true(accuracy[k] == accuracy[0] && fabs(loss[k] - loss[0]) < 1e-5);
+    }
+    assert_true(accuracy[0] > 0.2 && accuracy[0] < 1);
+    remove_all("gang*");
+}
+
 FED_TEST(a_checkpoint_of_other_settings_is_refused) {
     static const char *const others[][2] = {
         {"--batch 4", "batch"},

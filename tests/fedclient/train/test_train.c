@@ -321,6 +321,34 @@ FED_TEST_WITH(test_evaluation_counts_and_averages, world *w) {
     }
 }
 
+FED_TEST_WITH(test_parts_of_a_data_set_have_the_score_of_the_whole, world *w) {
+    static const size_t parts[] = {1, 7, 0, SAMPLES - 8};
+    fedtrain_score whole, joined, part[4] = {0};
+    uint32_t index[SAMPLES];
+    size_t first = 0;
+    fed_error err = {0};
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        index[i] = i;
+    }
+    w->job.steps = 10;
+    run(w);
+    assert_fed_ok_err(fedtrain_evaluate(w->net, 16, &w->set, w->params, &whole, &err));
+    for (size_t k = 0; k < 4; k++) {
+        const fedtrain_shard shard = {.index = index + first, .count = parts[k]};
+        if (parts[k] > 0) {
+            assert_fed_ok_err(
+                fedtrain_evaluate_shard(w->net, 16, &w->set, &shard, w->params, &part[k], &err));
+        }
+        first += parts[k];
+    }
+    assert_fed_ok_err(fedtrain_score_join(part, 4, &joined, &err));
+    assert_int_equal(joined.samples, SAMPLES);
+    assert_int_equal(joined.correct, whole.correct);
+    assert_true(fabs(joined.loss - whole.loss) < 1e-6);
+    part[1].loss = NAN;
+    assert_fed_status(fedtrain_score_join(part, 4, &joined, &err), FED_ENONFINITE);
+}
+
 static void assert_refused(world *w, fed_status wanted, const char *words) {
     fed_error err = {0};
     float loss = -1;
