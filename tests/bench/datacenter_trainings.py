@@ -15,7 +15,8 @@
     --steps N     end after N steps of each design: a check   --results DIR  (docs/results/data)
 
 `lines` trains a few steps with a process for each worker and one for the aggregator, in network namespaces, and writes
-data/workers-NAME-lines.csv. `--model resnet110` does so for the larger net. `page` multiplies by the steps.
+data/workers-NAME-lines.csv. A design that was trained here to its end goes on from there, as its messages have other sizes
+than at first. `--model resnet110` measures the larger net. `page` multiplies by the steps.
 
 A design is trained in segments. After each there is a checkpoint and a line of the CSV: step, test accuracy, bits that a
 worker pushed and pulled for each value. A command that was killed goes on where it was. Checkpoints are in
@@ -26,10 +27,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,11 +187,11 @@ def bits_of(summary: dict[str, object], key: str) -> str:
 
 
 def since(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """A summary whose counters are those of one segment. A summary counts from the first step on, whatever was killed."""
+    """A summary whose counters are those since `before`. A summary counts from the first step on, whatever was killed."""
     told = dict(now)
     for key in ("sent_bytes", "received_bytes", "spread"):
         told[key] = [one - other for one, other in zip(now[key], before.get(key, [0] * len(now[key])))]
-    for key in ("counted_steps", "coded"):
+    for key in ("counted_steps", "coded", "step_s", "compute_s"):
         told[key] = now[key] - before.get(key, 0)
     zeroed = now["zeroed"] * now["coded"] - before.get("zeroed", 0) * before.get("coded", 0)
     told["zeroed"] = zeroed / told["coded"] if told["coded"] else 0.0
@@ -207,18 +211,22 @@ def keep_before(summary: str, path: str, begin: int) -> dict[str, Any]:
     return before if before["steps"] == begin and "counted_steps" in before else {}
 
 
+def stem_of(name: str, design: str, seed: int) -> str:
+    """The path of what a training keeps, without endings."""
+    return os.path.join("build", "trainings", name, f"{design}-{seed}".replace(" ", "").replace(":", "_").replace(",", "_"))
+
+
 class Runner:
     """Trains one design in segments."""
 
     def __init__(self, options: argparse.Namespace, figure: Figure) -> None:
         self.options, self.figure = options, figure
-        self.folder = os.path.join("build", "trainings", options.name)
         self.csv = os.path.join(options.results, f"workers-{options.name}.csv")
-        os.makedirs(self.folder, exist_ok=True)
+        os.makedirs(os.path.join("build", "trainings", options.name), exist_ok=True)
 
     def segment(self, design: str, seed: int, begin: int, end: int) -> bool:
         """Train to this step. False: the training diverged."""
-        stem = os.path.join(self.folder, f"{design}-{seed}".replace(" ", "").replace(":", "_").replace(",", "_"))
+        stem = stem_of(self.options.name, design, seed)
         summary, checkpoint = f"{stem}.json", f"{stem}.safetensors"
         command = [os.path.join(self.options.build, "bin", "fedworker"), "train", *self.figure.words, "--data",
                    self.options.data or self.figure.data, "--seed", str(seed), "--steps", str(end), "--checkpoint", checkpoint,
@@ -263,6 +271,23 @@ class Runner:
                   f"{done['pull_bits']} pulled, {done['seconds']} s", flush=True)
 
 
+def begin_trained(stem: str, folder: str, steps: int) -> tuple[list[str], dict[str, Any]]:
+    """Copy what a training to its end has left. Returns the words that go on from it, and its summary; nothing: there is none.
+
+    The sizes of messages change while a model learns, so the first steps would not tell what a step takes.
+    """
+    if not os.path.exists(f"{stem}.json"):
+        return [], {}
+    with open(f"{stem}.json", encoding="ascii") as file:
+        before: dict[str, Any] = json.load(file)
+    if before["steps"] != steps:
+        return [], {}
+    checkpoint = f"{stem}.safetensors"
+    for path in [checkpoint, *glob.glob(f"{glob.escape(checkpoint)}.rank-*")]:
+        shutil.copy(path, folder)
+    return ["--checkpoint", os.path.join(folder, os.path.basename(checkpoint)), "--resume"], before
+
+
 def time_lines(options: argparse.Namespace, figure: Figure, path: str) -> None:
     """Measure the mean step of each design at each rate. What the file has is not measured again."""
     trainer = datacenter_papers.Trainer(argparse.Namespace(
@@ -276,9 +301,15 @@ def time_lines(options: argparse.Namespace, figure: Figure, path: str) -> None:
         for design, words in figure.designs.items():
             if (options.model, design, rate) in done or options.only not in design:
                 continue
-            told = trainer.lines([*common, *words], rate, workers=workers, extra=1, steps=options.steps or steps)
-            row = {"model": options.model, "design": design, "rate": rate, "seconds": f"{told['mean_step_s']:.4f}",
-                   "compute": f"{told['compute_s'] / told['steps']:.4f}"}
+            with tempfile.TemporaryDirectory() as folder:
+                stem = stem_of(options.name, design, 1) if options.model == "resnet20" else ""
+                more, before = begin_trained(stem, folder, figure.steps_of(design))
+                told = since(trainer.lines([*common, *words, *more], rate, workers=workers, extra=1,
+                                           steps=before.get("steps", 0) + (options.steps or steps)), before)
+            count = told["counted_steps"]
+            row = {"model": options.model, "design": design, "rate": rate, "seconds": f"{told['step_s'] / count:.4f}",
+                   "compute": f"{told['compute_s'] / count:.4f}", "push_bits": bits_of(told, "sent_bytes"),
+                   "pull_bits": bits_of(told, "received_bytes"), "trained": str(before.get("steps", 0))}
             add_row(path, row)
             print(" ".join(row.values()), flush=True)
 
