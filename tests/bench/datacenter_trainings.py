@@ -3,6 +3,7 @@
 
     datacenter_trainings.py run 3lc        3LC, tables 1 and 2, figures 3 to 6: ResNet-20 on CIFAR-10, 10 workers, a star with an
                                            optimizer at the owner; 6,400 steps, 25 % of the paper's (--whole: 25,600)
+    datacenter_trainings.py run 3lc-rate   the same at a rate of 0.25, for three of the designs
     datacenter_trainings.py run hdc        INCEPTIONN, figures 13 and 14, table III: HDC on MNIST, 4 workers, 10,000 steps
     datacenter_trainings.py run cdsgd      CD-SGD, figure 6: LeNet on MNIST, 2 and 4 workers, the paper's threshold and rates
     datacenter_trainings.py run rates      CD-SGD: at which rates a local step diverges, and plain SGD; 938 steps, 2 workers
@@ -62,11 +63,10 @@ def coded(codec: str) -> list[str]:
     return ["--sync", "bitsgd", "--codec", codec, "--pull", codec]
 
 
-def resnet(whole: bool) -> Figure:
-    steps = 25600 if whole else 6400
+def resnet(steps: int, rate: float = 1) -> Figure:
     # the paper's optimizer: momentum 0.9, weight decay 0.0001, the rate falls from 0.1 to 0.001 by a cosine. The paper
     # multiplies the rate by the number of workers; with the mean of ten gradients that is 1.0
-    optimizer = f"momentum:lr=1,decay=0.0001+cosine:steps={steps},low=0.01"
+    optimizer = f"momentum:lr={rate:g},decay=0.0001+cosine:steps={steps},low={rate / 100:g}"
     words = ["--model", "resnet20", "--dataset", "cifar10", "--normalise", "--augment", "crop=4,flip=1", "--workers", "10",
              "--batch", "32", "--optimizer", optimizer, "--collective", "star", "--pull-as", "model"]
     designs = {"float32": ["--sync", "bitsgd"]}
@@ -76,6 +76,13 @@ def resnet(whole: bool) -> Figure:
     for s in ("1", "1.5", "1.75", "1.9"):
         designs[f"3lc:s={s}"] = coded(f"3lc:s={s}")
     return Figure("build/data/cifar10", words, steps, 312, designs)  # an epoch has 156 steps
+
+
+def resnet_slow() -> Figure:
+    # the rate for batches of 320, if He et al.'s 0.1 for batches of 128 grows with the batch
+    figure = resnet(6400, 0.25)
+    figure.designs = {name: figure.designs[name] for name in ("float32", "3lc:s=1.75", "3lc:s=1")}
+    return figure
 
 
 def hdc() -> Figure:
@@ -147,7 +154,8 @@ def kstep() -> Figure:
 
 
 def figure_of(name: str, whole: bool) -> Figure:
-    return {"3lc": lambda: resnet(whole), "hdc": hdc, "cdsgd": lenet, "rates": rates, "kstep": kstep}[name]()
+    return {"3lc": lambda: resnet(25600 if whole else 6400), "3lc-rate": resnet_slow, "hdc": hdc, "cdsgd": lenet, "rates": rates,
+            "kstep": kstep}[name]()
 
 
 def read_rows(path: str) -> list[Row]:
@@ -422,7 +430,7 @@ def plot(rows: list[Row], path: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "lines", "page"])
-    parser.add_argument("name", choices=["3lc", "hdc", "cdsgd", "rates", "kstep"])
+    parser.add_argument("name", choices=["3lc", "3lc-rate", "hdc", "cdsgd", "rates", "kstep"])
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--data", default="")
     parser.add_argument("--results", default="docs/results/data")
