@@ -250,7 +250,9 @@ static fed_status measure_part(const rank *r, fedtrain_score *part, fed_error *e
                    : FED_OK;
     }
     fedtrain_shard shard = {.index = malloc(n * sizeof *shard.index), .count = n};
-    FED_REQUIRE(shard.index != NULL, FED_ENOMEM);
+    if (shard.index == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a list of %zu test samples", n);
+    }
     for (size_t i = 0; i < n; i++) {
         shard.index[i] = (uint32_t)(first + i);
     }
