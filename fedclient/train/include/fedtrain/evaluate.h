@@ -25,8 +25,8 @@ fed_status fedtrain_evaluate_shard(fedtrain_net *net, size_t batch, const fedtra
                                    const fedtrain_shard *shard, const float *params,
                                    fedtrain_score *score, fed_error *err) FED_CHECKED;
 
-/** Make the score of a data set from those of its parts, of which some, not all, may have no samples.
- * Errors: FED_ENONFINITE the loss of a part is not finite, as fedtrain_evaluate says it */
+/** Make the score of a data set from those of its parts, of which some, not all, may have no
+ * samples. Errors: FED_ENONFINITE the loss of a part is not finite, as fedtrain_evaluate says it */
 fed_status fedtrain_score_join(const fedtrain_score *part, size_t count, fedtrain_score *whole,
                                fed_error *err) FED_CHECKED;
 
